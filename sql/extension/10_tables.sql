@@ -1,0 +1,134 @@
+/* Loaded by CREATE EXTENSION only. */
+\echo Use "CREATE EXTENSION aion" to load this file. \quit
+
+/*
+ * Tables that hold what must survive a restart. They are written by aion's C
+ * code and workers alone; users read the inspection views. Whatever names a
+ * relation is a regclass, so that a dump carries names and not OIDs.
+ */
+CREATE SCHEMA aion_data;
+COMMENT ON SCHEMA aion_data IS 'journals and p-buckets of aion streams';
+
+CREATE SCHEMA aion_results;
+COMMENT ON SCHEMA aion_results IS 'result tables of aion continuous views';
+GRANT USAGE, CREATE ON SCHEMA aion_results TO PUBLIC;
+GRANT USAGE ON SCHEMA aion TO PUBLIC;
+
+/* A stream's storage: made at its first insert or view, replaced by TRUNCATE. */
+CREATE TABLE aion.stream_def (
+	stream		regclass PRIMARY KEY,
+	home		text NOT NULL,		-- cluster and database that made the entry
+	journal		regclass NOT NULL,
+	blocks		regclass NOT NULL,	-- table of p-bucket blocks
+	bucket_width bigint NOT NULL CHECK (bucket_width > 0),	-- microseconds
+	durable		bool NOT NULL
+);
+COMMENT ON TABLE aion.stream_def IS 'storage of each stream that has some';
+
+/* What accounting decided. Written by the scheduler alone, but for TRUNCATE. */
+CREATE TABLE aion.stream_state (
+	stream		regclass PRIMARY KEY,
+	accounted	pg_snapshot NOT NULL,	-- what is visible in it is accounted for
+	watermark	timestamptz,			-- W
+	event_watermark timestamptz,		-- W_e, the part that idle time did not move
+	last_window_end timestamptz,		-- end of the last window that held an event
+	events		bigint NOT NULL DEFAULT 0,
+	late_events bigint NOT NULL DEFAULT 0,
+	expired_events bigint NOT NULL DEFAULT 0,
+	last_event_at timestamptz,			-- when an event was last accounted for
+	purged_time timestamptz				-- greatest event time among purged events
+) WITH (fillfactor = 50);
+COMMENT ON TABLE aion.stream_state IS 'accounting state of each stream';
+
+/* Columns added to a stream that held events: what the earlier ones show. */
+CREATE TABLE aion.added_column (
+	stream		regclass NOT NULL,
+	position	int NOT NULL,			-- among the columns that were not dropped
+	value		text,					-- output form; NULL shows as NULL
+	PRIMARY KEY (stream, position)
+);
+COMMENT ON TABLE aion.added_column IS 'values of columns added after events were stored';
+
+CREATE TABLE aion.view_def (
+	view		regclass PRIMARY KEY,
+	stream		regclass NOT NULL,
+	definition	regclass NOT NULL,		-- plain view that holds the query
+	results		regclass NOT NULL,
+	window_size bigint NOT NULL CHECK (window_size > 0),	-- microseconds
+	window_slide bigint NOT NULL CHECK (window_slide > 0),	-- microseconds
+	window_origin timestamptz NOT NULL,
+	early		interval,				-- NULL: no early firings
+	allowed_lateness text,				-- NULL: the stream's
+	backfill	bool NOT NULL,
+	paused		bool NOT NULL DEFAULT false,
+	settings	text[] NOT NULL			-- name=value pairs that can change an answer
+);
+CREATE INDEX view_def_stream ON aion.view_def (stream);
+COMMENT ON TABLE aion.view_def IS 'continuous views';
+
+/*
+ * Made by the scheduler in the pass that takes the view up (counting the
+ * retained events); its absence means that the view was not taken up yet.
+ */
+CREATE TABLE aion.view_state (
+	view		regclass PRIMARY KEY,
+	final_through timestamptz,			-- greatest end of a final window; one without a row that ends here or before is final
+	early_firings bigint NOT NULL DEFAULT 0,	-- firings of windows that were purged
+	on_time_firings bigint NOT NULL DEFAULT 0,
+	late_firings bigint NOT NULL DEFAULT 0,
+	final_firings bigint NOT NULL DEFAULT 0,
+	begins		timestamptz,			-- windows that start earlier are not the view's (backfill => false)
+	incomplete_before timestamptz		-- without a row, windows that start earlier are incomplete: events were purged
+) WITH (fillfactor = 50);
+COMMENT ON TABLE aion.view_state IS 'progress of continuous views, and firings of their purged windows';
+
+/* Accounting's half of a window. Written by the scheduler alone. */
+CREATE TABLE aion.window_state (
+	view		regclass NOT NULL,
+	window_start timestamptz NOT NULL,
+	events		bigint NOT NULL,		-- accounted, not expired
+	late_events bigint NOT NULL DEFAULT 0,
+	final		bool NOT NULL DEFAULT false,
+	incomplete	text,					-- why it is incomplete; NULL: it is not
+	PRIMARY KEY (view, window_start)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE aion.window_state IS 'what is accounted for in each window';
+
+/* The executors' half of a window: what its result reflects. */
+CREATE TABLE aion.window_firing (
+	view		regclass NOT NULL,
+	window_start timestamptz NOT NULL,
+	fired_events bigint NOT NULL DEFAULT 0,	-- window_state.events of the last execution
+	early		int NOT NULL DEFAULT 0,
+	on_time		int NOT NULL DEFAULT 0,
+	late		int NOT NULL DEFAULT 0,
+	final		int NOT NULL DEFAULT 0,
+	last_fired_at timestamptz,
+	error		text,					-- of the last attempt, if it failed
+	sqlstate	text,
+	PRIMARY KEY (view, window_start)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE aion.window_firing IS 'executions of each window';
+
+/* Events that came too late for all their windows, or too far ahead of the clock. */
+CREATE TABLE aion.set_aside (
+	id			bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	stream		regclass NOT NULL,
+	event_time	timestamptz NOT NULL,
+	event		bytea NOT NULL,			-- as packed in the journal
+	arrived_at	timestamptz NOT NULL,	-- when it was accounted for
+	reason		text NOT NULL,
+	partial		bool NOT NULL			-- a copy: the event counts in other windows
+);
+CREATE INDEX set_aside_stream ON aion.set_aside (stream, event_time);
+COMMENT ON TABLE aion.set_aside IS 'events set aside';
+
+SELECT pg_catalog.pg_extension_config_dump('aion.stream_def', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.stream_state', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.added_column', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.view_def', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.view_state', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.window_state', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.window_firing', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.set_aside', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.set_aside_id_seq', '');

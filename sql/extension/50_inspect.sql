@@ -1,0 +1,148 @@
+/*
+ * Inspection. The views read aion's tables with their owner's rights and show
+ * each user what he has a privilege on. Functions in them run with the rights
+ * of the user and check by themselves.
+ */
+CREATE VIEW aion.streams WITH (security_barrier) AS
+	SELECT d.stream, s.watermark,
+		   coalesce(s.events, 0) AS events,
+		   coalesce(s.late_events, 0) AS late_events,
+		   coalesce(s.expired_events, 0) AS expired_events,
+		   s.last_event_at,
+		   s.event_watermark,
+		   d.bucket_width * interval '1 microsecond' AS bucket_width,
+		   d.durable
+	  FROM aion.stream_def d
+	  LEFT JOIN aion.stream_state s ON s.stream = d.stream
+	 WHERE has_table_privilege(d.stream, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
+		OR has_any_column_privilege(d.stream, 'SELECT, INSERT, UPDATE, REFERENCES');
+COMMENT ON VIEW aion.streams IS 'streams that have storage: watermark and exact counters';
+COMMENT ON COLUMN aion.streams.watermark IS 'no event before it is expected any more';
+COMMENT ON COLUMN aion.streams.events IS 'events accounted for since creation or TRUNCATE, purged ones included';
+COMMENT ON COLUMN aion.streams.late_events IS 'of these, the ones that were late for at least one window';
+COMMENT ON COLUMN aion.streams.expired_events IS
+	'of these, the ones that came too late for at least one window, or were too far ahead of the clock';
+COMMENT ON COLUMN aion.streams.last_event_at IS 'when an event was last accounted for';
+COMMENT ON COLUMN aion.streams.event_watermark IS 'the part of the watermark that idle time did not move';
+GRANT SELECT ON aion.streams TO PUBLIC;
+
+CREATE VIEW aion.views WITH (security_barrier) AS
+	SELECT d.view, d.results, ARRAY[d.stream] AS streams,
+		   pg_get_viewdef(d.definition) AS definition,
+		   CASE WHEN d.window_size = d.window_slide
+				THEN format('tumbling(%L', d.window_size * interval '1 microsecond')
+				ELSE format('sliding(%L, %L', d.window_size * interval '1 microsecond',
+							d.window_slide * interval '1 microsecond')
+		   END ||
+		   CASE WHEN d.window_origin = timestamptz '2000-01-03 00:00:00+00' THEN ')'
+				ELSE format(', origin => %L)', d.window_origin)
+		   END AS window_spec,
+		   CASE WHEN d.paused THEN 'paused' WHEN e.failed THEN 'failed' ELSE 'active' END AS state,
+		   'list'::text AS state_kind,
+		   coalesce(s.on_time_firings, 0) + f.on_time AS on_time_firings,
+		   coalesce(s.early_firings, 0) + f.early AS early_firings,
+		   coalesce(s.late_firings, 0) + f.late AS late_firings,
+		   coalesce(s.final_firings, 0) + f.final AS final_firings,
+		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN e.error END AS last_error
+	  FROM aion.view_def d
+	  JOIN pg_catalog.pg_class c ON c.oid = d.view
+	  LEFT JOIN aion.view_state s ON s.view = d.view
+	 CROSS JOIN LATERAL (
+			SELECT coalesce(sum(w.on_time), 0)::bigint AS on_time,
+				   coalesce(sum(w.early), 0)::bigint AS early,
+				   coalesce(sum(w.late), 0)::bigint AS late,
+				   coalesce(sum(w.final), 0)::bigint AS final
+			  FROM aion.window_firing w WHERE w.view = d.view) f
+	  LEFT JOIN LATERAL (
+			SELECT true AS failed, w.error
+			  FROM aion.window_firing w WHERE w.view = d.view AND w.error IS NOT NULL
+			 ORDER BY w.last_fired_at DESC NULLS LAST, w.window_start DESC LIMIT 1) e ON true
+	 WHERE has_table_privilege(d.view, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
+		OR has_any_column_privilege(d.view, 'SELECT, INSERT, UPDATE, REFERENCES');
+COMMENT ON VIEW aion.views IS 'continuous views';
+COMMENT ON COLUMN aion.views.results IS 'table that holds the results: indexes and publications go there';
+COMMENT ON COLUMN aion.views.state IS 'active, paused, or failed: the last execution of some window failed';
+COMMENT ON COLUMN aion.views.state_kind IS 'what is kept: list = the events';
+COMMENT ON COLUMN aion.views.on_time_firings IS 'first executions of complete windows';
+COMMENT ON COLUMN aion.views.early_firings IS 'executions of windows that were not complete';
+COMMENT ON COLUMN aion.views.late_firings IS 'executions that took in late events';
+COMMENT ON COLUMN aion.views.final_firings IS 'windows that became final, executed for it or not';
+COMMENT ON COLUMN aion.views.last_error IS 'of a window whose last execution failed; shown to the owner';
+GRANT SELECT ON aion.views TO PUBLIC;
+
+CREATE VIEW aion.windows WITH (security_barrier) AS
+	SELECT d.view, w.window_start,
+		   w.window_start + d.window_size * interval '1 microsecond' AS window_end,
+		   NULL::jsonb AS key,
+		   CASE WHEN w.incomplete IS NOT NULL THEN 'incomplete'
+				WHEN w.final THEN 'final'
+				WHEN f.error IS NOT NULL THEN 'failed'
+				WHEN coalesce(f.on_time, 0) = 0 THEN 'open'
+				WHEN f.late > 0 OR w.late_events > 0 THEN 'late'
+				ELSE 'on_time'
+		   END AS state,
+		   w.events, w.late_events,
+		   coalesce(f.early + f.on_time + f.late + f.final, 0) AS firings,
+		   f.last_fired_at,
+		   NULL::float8 AS staleness,
+		   CASE WHEN f.on_time > 0 AND f.error IS NULL AND w.events > f.fired_events
+					 AND w.incomplete IS NULL AND NOT w.final AND NOT d.paused
+					 AND current_setting('aion.late_interval', true) <> '-1'
+				THEN f.last_fired_at + current_setting('aion.late_interval', true)::interval
+		   END AS next_firing,
+		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN f.error END AS error,
+		   w.incomplete AS incomplete_reason,
+		   w.events - coalesce(f.fired_events, 0) AS pending_events
+	  FROM aion.window_state w
+	  JOIN aion.view_def d ON d.view = w.view
+	  JOIN pg_catalog.pg_class c ON c.oid = d.view
+	  LEFT JOIN aion.window_firing f ON f.view = w.view AND f.window_start = w.window_start
+	 WHERE has_table_privilege(d.view, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
+		OR has_any_column_privilege(d.view, 'SELECT, INSERT, UPDATE, REFERENCES');
+COMMENT ON VIEW aion.windows IS 'windows that hold events, until their events are purged';
+COMMENT ON COLUMN aion.windows.key IS 'null: windows of fixed size have none';
+COMMENT ON COLUMN aion.windows.state IS
+	'open: not complete; on_time: complete; late: had late events; failed: its last execution failed; final: takes in no more; incomplete: events are missing, it never fires again';
+COMMENT ON COLUMN aion.windows.events IS 'events accounted for that did not come too late, before the query''s WHERE';
+COMMENT ON COLUMN aion.windows.firings IS 'early, on-time, late and final firings together';
+COMMENT ON COLUMN aion.windows.staleness IS 'null: not measured yet';
+COMMENT ON COLUMN aion.windows.next_firing IS 'when late events that the result lacks are taken in at the earliest';
+COMMENT ON COLUMN aion.windows.error IS 'of the last execution if it failed; shown to the owner of the view';
+COMMENT ON COLUMN aion.windows.incomplete_reason IS 'why the window is incomplete';
+COMMENT ON COLUMN aion.windows.pending_events IS 'events that the result does not reflect yet';
+GRANT SELECT ON aion.windows TO PUBLIC;
+
+CREATE FUNCTION aion.bucket_list(OUT stream regclass, OUT bucket_start timestamptz, OUT bucket_end timestamptz,
+								 OUT state text, OUT memory_events bigint, OUT memory_bytes bigint,
+								 OUT disk_events bigint, OUT disk_bytes bigint, OUT journal_events bigint)
+	RETURNS SETOF record
+	LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'aion_bucket_list';
+COMMENT ON FUNCTION aion.bucket_list() IS 'buckets, for the view aion.buckets';
+
+CREATE VIEW aion.buckets AS
+	SELECT stream, bucket_start, bucket_end, state, memory_events, memory_bytes,
+		   disk_events, disk_bytes, journal_events
+	  FROM aion.bucket_list();
+COMMENT ON VIEW aion.buckets IS 'buckets that hold events: where they are and what they take';
+COMMENT ON COLUMN aion.buckets.state IS 'filling, past (to be destaged) or purging';
+COMMENT ON COLUMN aion.buckets.memory_events IS 'events in shared memory, also of transactions in progress';
+COMMENT ON COLUMN aion.buckets.memory_bytes IS 'bytes of shared memory, in whole pages';
+COMMENT ON COLUMN aion.buckets.disk_events IS 'events in compressed blocks';
+COMMENT ON COLUMN aion.buckets.disk_bytes IS 'bytes of these blocks';
+COMMENT ON COLUMN aion.buckets.journal_events IS 'events in the journal, in memory or not';
+GRANT SELECT ON aion.buckets TO PUBLIC;
+
+CREATE FUNCTION aion.set_aside_event(id bigint) RETURNS jsonb
+	LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'aion_set_aside_event';
+COMMENT ON FUNCTION aion.set_aside_event(bigint) IS 'an event that was set aside, for the view aion.expired';
+
+CREATE VIEW aion.expired WITH (security_barrier) AS
+	SELECT s.id, s.stream, s.event_time, aion.set_aside_event(s.id) AS event,
+		   s.arrived_at, s.reason, s.partial
+	  FROM aion.set_aside s
+	 WHERE has_table_privilege(s.stream, 'SELECT');
+COMMENT ON VIEW aion.expired IS 'events that were set aside, of streams that you may read';
+COMMENT ON COLUMN aion.expired.arrived_at IS 'when the event was accounted for';
+COMMENT ON COLUMN aion.expired.reason IS 'why it was set aside';
+COMMENT ON COLUMN aion.expired.partial IS 'true: a copy; the event still counts in other windows';
+GRANT SELECT ON aion.expired TO PUBLIC;

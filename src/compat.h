@@ -1,0 +1,49 @@
+/*
+ * compat.h
+ *	  Differences between PostgreSQL's major versions: the only file that tests
+ *	  the version. Callers use the newest form.
+ */
+#ifndef AION_COMPAT_H
+#define AION_COMPAT_H
+
+#include "postgres.h"
+#include "commands/vacuum.h"
+
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
+#error "aion supports PostgreSQL 15 to 18"
+#endif
+
+/* 18: tuple descriptors keep a compact copy of each attribute, to be made anew after a change. */
+#if PG_VERSION_NUM < 180000
+#define populate_compact_attribute(desc, i) ((void) 0)
+#endif
+
+/* 16: vacuum() takes the memory context that outlives its transactions. */
+#if PG_VERSION_NUM < 160000
+#define vacuum(relations, params, strategy, context, top_level) \
+	vacuum(relations, params, strategy, top_level)
+#endif
+
+/* 18: eager freezing has a parameter of VACUUM; what is zero otherwise stands for "none". */
+static inline void
+compat_vacuum_params_init(VacuumParams *params)
+{
+	memset(params, 0, sizeof(*params));
+#if PG_VERSION_NUM >= 180000
+	params->max_eager_freeze_failure_rate = vacuum_max_eager_freeze_failure_rate;
+#endif
+}
+
+/* 17: intervals can be infinite. */
+#if PG_VERSION_NUM < 170000
+#define INTERVAL_NOT_FINITE(interval) ((void) (interval), false)
+#endif
+
+/* 16: one function checks the ownership of any kind of object. */
+#if PG_VERSION_NUM < 160000
+#define relation_ownercheck(relid, role) pg_class_ownercheck(relid, role)
+#else
+#define relation_ownercheck(relid, role) object_ownercheck(RelationRelationId, relid, role)
+#endif
+
+#endif							/* AION_COMPAT_H */

@@ -1,0 +1,269 @@
+/*
+ * area.c
+ *	  The shared memory area: layout, locks, and free lists.
+ *
+ * The area is a cache: a crash or restart begins with an empty one of a new
+ * generation, and nothing that was in the old one is needed. It knows
+ * nothing of what pages and entries are used for.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+
+#include "store/area.h"
+#include "store/mbucket_internal.h"
+
+#define AREA_TRANCHE "aion"
+
+int			aion_memory = 131072;
+
+AreaHeader *area = NULL;
+StreamSlot *area_slots;
+InboxXact  *area_inbox;
+MBucket    *area_buckets;
+int32	   *area_hash;
+char	   *area_pages;
+
+static LWLockPadded *area_locks;
+
+/* How many of each there are, and where each array begins. */
+typedef struct AreaLayout
+{
+	int32		nslots;
+	int32		ninbox;
+	int32		nbuckets;
+	int32		nhash;
+	int32		npages;
+	Size		slots;
+	Size		inbox;
+	Size		buckets;
+	Size		hash;
+	Size		pages;
+} AreaLayout;
+
+/*
+ * Shares of the arrays: 1/64 for inbox entries, 1/32 for buckets with one hash
+ * head each, one stream per 64 kB, the rest for pages. Used both to
+ * request the area and to initialise it.
+ */
+static AreaLayout
+area_layout(void)
+{
+	AreaLayout	layout;
+	Size		total = (Size) aion_memory * 1024;
+	Size		offset = MAXALIGN(sizeof(AreaHeader));
+
+	layout.nslots = total / (64 * 1024);
+	layout.ninbox = total / 64 / sizeof(InboxXact);
+	layout.nbuckets = total / 32 / (sizeof(MBucket) + sizeof(int32));
+	for (layout.nhash = 64; layout.nhash * 2 <= layout.nbuckets;)
+		layout.nhash *= 2;
+
+	layout.slots = offset;
+	offset += MAXALIGN(layout.nslots * sizeof(StreamSlot));
+	layout.inbox = offset;
+	offset += MAXALIGN(layout.ninbox * sizeof(InboxXact));
+	layout.buckets = offset;
+	offset += MAXALIGN(layout.nbuckets * sizeof(MBucket));
+	layout.hash = offset;
+	offset += MAXALIGN(layout.nhash * sizeof(int32));
+	layout.pages = TYPEALIGN(PG_CACHE_LINE_SIZE, offset);
+	layout.npages = (total - layout.pages) / AREA_PAGE_SIZE;
+	return layout;
+}
+
+void
+area_shmem_request(void)
+{
+	RequestAddinShmemSpace((Size) aion_memory * 1024);
+	RequestNamedLWLockTranche(AREA_TRANCHE, AREA_STREAM_LOCKS + 1);
+}
+
+/* Chains n entries into a free list; "next" of entry i is at base + i * size. */
+#define INIT_FREE_LIST(array, n, field) \
+	do { \
+		for (int32 i_ = 0; i_ < (n); i_++) \
+			(array)[i_].field = i_ + 1 < (n) ? i_ + 1 : AREA_NONE; \
+	} while (0)
+
+static void
+area_initialize(const AreaLayout *layout)
+{
+	memset(area, 0, layout->pages);
+	SpinLockInit(&area->mutex);
+	while (area->generation == 0)
+		if (!pg_strong_random(&area->generation, sizeof(area->generation)))
+			ereport(FATAL,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not draw a random number for the memory generation")));
+	area->generation &= PG_INT64_MAX;
+	area->generation |= 1;
+
+	area->nslots = layout->nslots;
+	area->ninbox = layout->ninbox;
+	area->nbuckets = layout->nbuckets;
+	area->nhash = layout->nhash;
+	area->npages = layout->npages;
+	area->nfree_pages = layout->npages;
+
+	INIT_FREE_LIST(area_inbox, layout->ninbox, next);
+	INIT_FREE_LIST(area_buckets, layout->nbuckets, next);
+	for (int32 i = 0; i < layout->nbuckets; i++)
+	{
+		area_buckets[i].slot = AREA_NONE;
+		pg_atomic_init_u32(&area_buckets[i].pins, 0);
+	}
+	for (int32 i = 0; i < layout->nhash; i++)
+		area_hash[i] = AREA_NONE;
+	for (int32 i = 0; i < layout->npages; i++)
+		AREA_PAGE(i)->next = i + 1 < layout->npages ? i + 1 : AREA_NONE;
+}
+
+void
+area_shmem_startup(void)
+{
+	AreaLayout	layout = area_layout();
+	bool		found;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	area = ShmemInitStruct("aion area", (Size) aion_memory * 1024, &found);
+	area_slots = (StreamSlot *) ((char *) area + layout.slots);
+	area_inbox = (InboxXact *) ((char *) area + layout.inbox);
+	area_buckets = (MBucket *) ((char *) area + layout.buckets);
+	area_hash = (int32 *) ((char *) area + layout.hash);
+	area_pages = (char *) area + layout.pages;
+	if (!found)
+		area_initialize(&layout);
+	LWLockRelease(AddinShmemInitLock);
+
+	area_locks = GetNamedLWLockTranche(AREA_TRANCHE);
+}
+
+bool
+area_exists(void)
+{
+	return area != NULL;
+}
+
+uint64
+area_generation(void)
+{
+	return area ? area->generation : 0;
+}
+
+/* Guards the assignment of slots to streams; taken before any stream lock. */
+LWLock *
+area_slots_lock(void)
+{
+	return &area_locks[AREA_STREAM_LOCKS].lock;
+}
+
+LWLock *
+area_stream_lock(const StreamSlot *slot)
+{
+	return &area_locks[(slot - area_slots) % AREA_STREAM_LOCKS].lock;
+}
+
+/* A page, empty and with no next one; AREA_NONE if there is none. */
+int32
+area_alloc_page(void)
+{
+	int32		page;
+
+	SpinLockAcquire(&area->mutex);
+	page = area->free_page;
+	if (page != AREA_NONE)
+	{
+		area->free_page = AREA_PAGE(page)->next;
+		area->nfree_pages--;
+	}
+	SpinLockRelease(&area->mutex);
+
+	if (page != AREA_NONE)
+	{
+		AREA_PAGE(page)->next = AREA_NONE;
+		AREA_PAGE(page)->free = MAXALIGN(sizeof(PageHeaderArea));
+		AREA_PAGE(page)->live = 0;
+	}
+	return page;
+}
+
+void
+area_free_page(int32 page)
+{
+	SpinLockAcquire(&area->mutex);
+	AREA_PAGE(page)->next = area->free_page;
+	area->free_page = page;
+	area->nfree_pages++;
+	SpinLockRelease(&area->mutex);
+}
+
+int32
+area_alloc_inbox(void)
+{
+	int32		inbox;
+
+	SpinLockAcquire(&area->mutex);
+	inbox = area->free_inbox;
+	if (inbox != AREA_NONE)
+		area->free_inbox = area_inbox[inbox].next;
+	SpinLockRelease(&area->mutex);
+	return inbox;
+}
+
+void
+area_free_inbox(int32 inbox)
+{
+	SpinLockAcquire(&area->mutex);
+	area_inbox[inbox].next = area->free_inbox;
+	area->free_inbox = inbox;
+	SpinLockRelease(&area->mutex);
+}
+
+int32
+area_alloc_bucket(void)
+{
+	int32		bucket;
+
+	SpinLockAcquire(&area->mutex);
+	bucket = area->free_bucket;
+	if (bucket != AREA_NONE)
+		area->free_bucket = area_buckets[bucket].next;
+	SpinLockRelease(&area->mutex);
+	return bucket;
+}
+
+void
+area_free_bucket(int32 bucket)
+{
+	area_buckets[bucket].slot = AREA_NONE;
+	SpinLockAcquire(&area->mutex);
+	area_buckets[bucket].next = area->free_bucket;
+	area->free_bucket = bucket;
+	SpinLockRelease(&area->mutex);
+}
+
+void
+mbucket_usage(int64 *used, int64 *total)
+{
+	*total = (int64) area->npages * AREA_PAGE_SIZE;
+	*used = *total - (int64) area->nfree_pages * AREA_PAGE_SIZE;
+}
+
+/* The full id of a transaction that is not more than 2^31 away from the next one. */
+FullTransactionId
+area_full_xid(TransactionId xid)
+{
+	FullTransactionId next;
+	uint32		epoch;
+
+	if (!TransactionIdIsNormal(xid))
+		return FullTransactionIdFromEpochAndXid(0, xid);
+	next = ReadNextFullTransactionId();
+	epoch = EpochFromFullTransactionId(next);
+	if (xid > XidFromFullTransactionId(next))
+		epoch--;
+	return FullTransactionIdFromEpochAndXid(epoch, xid);
+}

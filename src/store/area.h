@@ -1,0 +1,20 @@
+/*
+ * area.h
+ *	  The fixed area of shared memory that holds whatever grows with data.
+ */
+#ifndef AION_AREA_H
+#define AION_AREA_H
+
+#include "postgres.h"
+
+/* To be called from the shmem hooks, in a library that is being preloaded. */
+extern void area_shmem_request(void);
+extern void area_shmem_startup(void);
+
+/* False in a server that has not preloaded the library. */
+extern bool area_exists(void);
+
+/* The number of this life of shared memory: a journal tuple that carries it has a chunk. */
+extern uint64 area_generation(void);
+
+#endif							/* AION_AREA_H */

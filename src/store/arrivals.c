@@ -1,0 +1,569 @@
+/*
+ * arrivals.c
+ *	  What has arrived in a stream since the last accounting pass.
+ *
+ * Normally the inbox says what is new: an entry for each transaction, with its
+ * chunks and the range of journal blocks that hold its tuples without one.
+ * After a start, and when the inbox had no room, the whole journal is gone
+ * through instead; what is visible and not in the previous set is new by definition.
+ * Either way every arrival is found once, because the set decides (I9).
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "debug_point.h"
+#include "store/arrivals.h"
+#include "store/event.h"
+#include "store/journal.h"
+#include "store/mbucket_internal.h"
+#include "store/pbucket.h"
+#include "time/bucket.h"
+
+/* Entries that arrivals_pending() asks about before it takes the rest for finished. */
+#define PENDING_PROBES 16
+
+/* An inbox entry that a pass has dealt with. */
+typedef struct FinishedXact
+{
+	int32		inbox;
+	AreaPtr		first_chunk;
+	bool		committed;
+} FinishedXact;
+
+typedef struct InboxCut
+{
+	FinishedXact *finished;
+	int			nfinished;
+	bool		whole_journal;	/* everything that the snapshot shows was looked at */
+	FullTransactionId overflow; /* ... for the sake of transactions up to this one */
+	bool		overflow_done;	/* ... all of which have ended */
+} InboxCut;
+
+typedef struct BlockRange
+{
+	BlockNumber first;
+	BlockNumber last;
+} BlockRange;
+
+/* Growing array of arrivals, in the memory context that the pass runs in. */
+static void
+add_arrival(Arrivals *arrivals, int *capacity, const Arrival *arrival)
+{
+	if (arrivals->nitems == *capacity)
+	{
+		*capacity = *capacity ? *capacity * 2 : 64;
+		arrivals->items = arrivals->items ?
+			repalloc_huge(arrivals->items, sizeof(Arrival) * *capacity) :
+			palloc(sizeof(Arrival) * *capacity);
+	}
+	arrivals->items[arrivals->nitems++] = *arrival;
+}
+
+bool
+arrivals_pending(const StreamStorage *storage, bool *unfinished)
+{
+	StreamSlot *slot = mbucket_slot(storage->journal, true, false);
+	FullTransactionId probes[PENDING_PROBES];
+	int			nprobes = 0;
+	bool		more;
+
+	*unfinished = false;
+	if (slot == NULL)
+		return true;
+
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	more = FullTransactionIdIsValid(slot->overflow);
+	for (int32 i = slot->first_inbox; i != AREA_NONE && !more; i = area_inbox[i].next)
+	{
+		if (nprobes == PENDING_PROBES)
+			more = true;
+		else
+			probes[nprobes++] = area_inbox[i].top;
+	}
+	LWLockRelease(area_stream_lock(slot));
+
+	for (int i = 0; i < nprobes; i++)
+	{
+		if (!TransactionIdIsInProgress(XidFromFullTransactionId(probes[i])))
+			return true;
+		*unfinished = true;
+	}
+	return more;
+}
+
+/* Copies the inbox entries of transactions that the snapshot does not show as in progress. */
+static FinishedXact *
+list_finished(StreamSlot *slot, Snapshot snapshot, Arrivals *arrivals,
+			  FullTransactionId **tops, BlockRange **ranges)
+{
+	InboxCut   *cut = arrivals->cut;
+	int			capacity = 0;
+	int			n;
+
+	/* no palloc under the lock (I8): entries are only appended meanwhile */
+	do
+	{
+		capacity = capacity ? capacity * 4 : 256;
+		cut->finished = palloc_extended(sizeof(FinishedXact) * capacity, MCXT_ALLOC_HUGE);
+		*tops = palloc_extended(sizeof(FullTransactionId) * capacity, MCXT_ALLOC_HUGE);
+		*ranges = palloc_extended(sizeof(BlockRange) * capacity, MCXT_ALLOC_HUGE);
+		n = 0;
+		arrivals->unfinished = false;
+
+		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+		for (int32 i = slot->first_inbox; i != AREA_NONE && n < capacity; i = area_inbox[i].next)
+		{
+			InboxXact  *entry = &area_inbox[i];
+
+			if (!visible_committed(entry->top, snapshot))
+			{
+				arrivals->unfinished = true;
+				continue;
+			}
+			cut->finished[n].inbox = i;
+			cut->finished[n].first_chunk = entry->first_chunk;
+			(*tops)[n] = entry->top;
+			(*ranges)[n].first = entry->first_block;
+			(*ranges)[n].last = entry->last_block;
+			n++;
+		}
+		LWLockRelease(area_stream_lock(slot));
+	} while (n == capacity);
+	cut->nfinished = n;
+	return cut->finished;
+}
+
+/* Adds the chunks of a committed transaction, but for those of rolled back subtransactions. */
+static void
+add_chunks(const StreamStorage *storage, Arrivals *arrivals, int *capacity, AreaPtr first)
+{
+	for (AreaPtr at = first; at;)
+	{
+		Chunk	   *chunk = AREA_DEREF(at);
+
+		if (TransactionIdDidCommit(XidFromFullTransactionId(chunk->xmin)))
+		{
+			Arrival		arrival;
+
+			arrival.top = chunk->top;
+			arrival.first = chunk->first;
+			arrival.last = chunk->last;
+			arrival.nevents = chunk->nevents;
+			arrival.tid = chunk->tid;
+			arrival.chunk = at;
+			arrival.bucket = bucket_number(storage->bucket_width, chunk->first);
+			add_arrival(arrivals, capacity, &arrival);
+		}
+		at = chunk->inbox_next;
+	}
+}
+
+/*
+ * Adds journal tuples of nblocks blocks from first on that the snapshot shows and
+ * "prev" has not. With all, also those that have a chunk.
+ */
+static void
+add_journal(Arrivals *arrivals, int *capacity, Relation journal, Snapshot snapshot,
+			const Accounted *prev, const BlockRange *range, bool all)
+{
+	BlockNumber nblocks = RelationGetNumberOfBlocks(journal);
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	/* what a rolled back subtransaction wrote at the end may have been truncated away */
+	if (range && range->first >= nblocks)
+		return;
+	scan = table_beginscan_strat(journal, snapshot, 0, NULL, true, false);
+	if (range)
+		heap_setscanlimits(scan, range->first, Min(range->last + 1, nblocks) - range->first);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		const JournalRow *row = JOURNAL_ROW(tuple);
+		Arrival		arrival;
+
+		CHECK_FOR_INTERRUPTS();
+		if (accounted_contains(prev, row->top) || (!all && !journal_only(row)))
+			continue;
+		arrival.top = row->top;
+		arrival.bucket = row->bucket;
+		arrival.first = row->first;
+		arrival.last = row->last;
+		arrival.nevents = row->nevents;
+		arrival.tid = tuple->t_self;
+		arrival.chunk = 0;
+		add_arrival(arrivals, capacity, &arrival);
+		if (journal_only(row))
+			arrivals->journal_only += tuple->t_len;
+	}
+	table_endscan(scan);
+}
+
+static int
+compare_ranges(const void *a, const void *b)
+{
+	BlockNumber left = ((const BlockRange *) a)->first;
+	BlockNumber right = ((const BlockRange *) b)->first;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Goes once through the union of the ranges. */
+static void
+add_journal_ranges(Arrivals *arrivals, int *capacity, Relation journal, Snapshot snapshot,
+				   const Accounted *prev, BlockRange *ranges, int nranges)
+{
+	qsort(ranges, nranges, sizeof(BlockRange), compare_ranges);
+	for (int i = 0; i < nranges;)
+	{
+		BlockRange	merged = ranges[i++];
+
+		while (i < nranges && ranges[i].first <= merged.last + 1)
+			merged.last = Max(merged.last, ranges[i++].last);
+		add_journal(arrivals, capacity, journal, snapshot, prev, &merged, false);
+	}
+}
+
+static int
+compare_arrivals(const void *a, const void *b)
+{
+	Arrival    *left = (Arrival *) a;
+	Arrival    *right = (Arrival *) b;
+
+	if (!FullTransactionIdEquals(left->top, right->top))
+		return FullTransactionIdPrecedes(left->top, right->top) ? -1 : 1;
+	return ItemPointerCompare(&left->tid, &right->tid);
+}
+
+Arrivals *
+arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounted *prev)
+{
+	Arrivals   *arrivals = palloc0(sizeof(Arrivals));
+	InboxCut   *cut = arrivals->cut = palloc0(sizeof(InboxCut));
+	StreamSlot *slot = mbucket_slot(storage->journal, true, false);
+	Relation	journal = table_open(storage->journal, AccessShareLock);
+	FullTransactionId *tops = NULL;
+	BlockRange *ranges = NULL;
+	int			nranges = 0;
+	int			capacity = 0;
+
+	cut->whole_journal = true;
+	if (slot)
+	{
+		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+		cut->overflow = slot->overflow;
+		LWLockRelease(area_stream_lock(slot));
+		cut->whole_journal = FullTransactionIdIsValid(cut->overflow);
+		list_finished(slot, snapshot, arrivals, &tops, &ranges);
+	}
+
+	for (int i = 0; i < cut->nfinished; i++)
+	{
+		FinishedXact *xact = &cut->finished[i];
+
+		xact->committed = TransactionIdDidCommit(XidFromFullTransactionId(tops[i]));
+		if (!xact->committed || cut->whole_journal || accounted_contains(prev, tops[i]))
+			continue;
+		add_chunks(storage, arrivals, &capacity, xact->first_chunk);
+		if (ranges[i].first != InvalidBlockNumber)
+			ranges[nranges++] = ranges[i];
+	}
+	if (cut->whole_journal)
+	{
+		add_journal(arrivals, &capacity, journal, snapshot, prev, NULL, true);
+		cut->overflow_done = FullTransactionIdPrecedes(cut->overflow,
+													   area_full_xid(snapshot->xmin));
+		arrivals->unfinished |= !cut->overflow_done;
+	}
+	else
+		add_journal_ranges(arrivals, &capacity, journal, snapshot, prev, ranges, nranges);
+
+	/* transactions in the order in which they began, each one's tuples as written */
+	qsort(arrivals->items, arrivals->nitems, sizeof(Arrival), compare_arrivals);
+	table_close(journal, NoLock);
+	return arrivals;
+}
+
+/* Calls back with the packed events of an arrival, wherever they are. */
+static void
+with_events(const StreamStorage *storage, Snapshot snapshot, const Arrival *arrival,
+			void (*callback) (void *arg, char *events, uint32 length), void *arg)
+{
+	Relation	journal;
+	HeapTupleData tuple;
+	Buffer		buffer;
+	uint32		length;
+	char	   *events;
+
+	if (arrival->chunk)
+	{
+		/* not accounted for, so nobody can free it */
+		Chunk	   *chunk = AREA_DEREF(arrival->chunk);
+
+		callback(arg, CHUNK_EVENTS(chunk), chunk->length);
+		return;
+	}
+	journal = table_open(storage->journal, AccessShareLock);
+	tuple.t_self = arrival->tid;
+	if (!heap_fetch(journal, snapshot, &tuple, &buffer, false))
+		elog(ERROR, "journal tuple (%u,%u) of relation %u is gone",
+			 ItemPointerGetBlockNumber(&tuple.t_self),
+			 ItemPointerGetOffsetNumber(&tuple.t_self), storage->journal);
+	events = journal_events(&tuple, &length);
+	callback(arg, events, length);
+	ReleaseBuffer(buffer);
+	table_close(journal, NoLock);
+}
+
+typedef struct TimesState
+{
+	const StreamStorage *storage;
+	EventTime  *times;
+	int			n;
+} TimesState;
+
+static void
+read_times(void *arg, char *events, uint32 length)
+{
+	TimesState *state = arg;
+
+	for (char *at = events; at < events + length; at += EVENT_SPACE((MinimalTuple) at))
+		state->times[state->n++] = event_time(state->storage, (MinimalTuple) at);
+}
+
+EventTime *
+arrivals_times(const StreamStorage *storage, Snapshot snapshot, const Arrival *arrival)
+{
+	TimesState	state = {storage, palloc(sizeof(EventTime) * Max(arrival->nevents, 1)), 0};
+
+	with_events(storage, snapshot, arrival, read_times, &state);
+	Assert(state.n == arrival->nevents);
+	return state.times;
+}
+
+/*
+ * Setting aside
+ */
+
+typedef struct SetAsideState
+{
+	const StreamStorage *storage;
+	const bool *remove;
+	const bool *copy;
+	ArrivalSink sink;
+	void	   *arg;
+	int			n;
+	JournalRun	rest;
+} SetAsideState;
+
+static void
+split_events(void *arg, char *events, uint32 length)
+{
+	SetAsideState *state = arg;
+
+	state->rest.events = palloc_extended(length, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (char *at = events; at < events + length; at += EVENT_SPACE((MinimalTuple) at))
+	{
+		MinimalTuple event = (MinimalTuple) at;
+		int			i = state->n++;
+
+		if (state->remove[i] || (state->copy && state->copy[i]))
+			state->sink(state->arg, event_time(state->storage, event), event, !state->remove[i]);
+		if (state->remove[i])
+			continue;
+		memcpy(state->rest.events + state->rest.length, event, event->t_len);
+		state->rest.length += EVENT_SPACE(event);
+	}
+}
+
+/*
+ * The tuple is deleted, what remains of it is written as another one without a
+ * chunk, and the chunk, if any, is marked as moved out by this transaction.
+ */
+void
+arrivals_set_aside(const StreamStorage *storage, Snapshot snapshot, Arrival *arrival,
+				   const bool *remove, const bool *copy, ArrivalSink sink, void *arg)
+{
+	SetAsideState state = {storage, remove, copy, sink, arg, 0, {0}};
+	Relation	journal;
+	bool		any = false;
+
+	with_events(storage, snapshot, arrival, split_events, &state);
+	for (int i = 0; i < arrival->nevents; i++)
+		any |= remove[i];
+	if (any)
+	{
+		journal = table_open(storage->journal, RowExclusiveLock);
+		simple_heap_delete(journal, &arrival->tid);
+		DEBUG_POINT("set-aside-deleted");
+		if (state.rest.length > 0)
+		{
+			state.rest.bucket = arrival->bucket;
+			state.rest.command = 0;
+			state.rest.nevents = event_run_bounds(storage, state.rest.events, state.rest.length,
+												  &state.rest.first, &state.rest.last);
+			journal_write_rest(storage, journal, arrival->top, &state.rest);
+		}
+		if (arrival->chunk)
+			((Chunk *) AREA_DEREF(arrival->chunk))->xmax = GetTopFullTransactionId();
+		table_close(journal, NoLock);
+	}
+	pfree(state.rest.events);
+}
+
+/* Marks the chunks of a transaction: accounted, or to be freed. Stream lock held exclusively. */
+static void
+settle_chunks(const FinishedXact *xact, const bool *chunk_committed, int *next)
+{
+	for (AreaPtr at = xact->first_chunk; at;)
+	{
+		Chunk	   *chunk = AREA_DEREF(at);
+
+		at = chunk->inbox_next;
+		if (xact->committed && chunk_committed[(*next)++])
+			chunk->flags |= CHUNK_ACCOUNTED;
+		else
+			chunk->xmin = InvalidFullTransactionId;
+	}
+}
+
+/* Asks pg_xact, before the lock is taken, how the chunks' subtransactions ended. */
+static bool *
+ask_committed(const InboxCut *cut)
+{
+	int			n = 0;
+	bool	   *committed;
+
+	for (int i = 0; i < cut->nfinished; i++)
+		for (AreaPtr at = cut->finished[i].first_chunk; at;)
+		{
+			at = ((Chunk *) AREA_DEREF(at))->inbox_next;
+			n++;
+		}
+	committed = palloc_extended(Max(n, 1), MCXT_ALLOC_HUGE);
+	n = 0;
+	for (int i = 0; i < cut->nfinished; i++)
+		for (AreaPtr at = cut->finished[i].committed ? cut->finished[i].first_chunk : 0; at;)
+		{
+			Chunk	   *chunk = AREA_DEREF(at);
+
+			committed[n++] = TransactionIdDidCommit(XidFromFullTransactionId(chunk->xmin));
+			at = chunk->inbox_next;
+		}
+	return committed;
+}
+
+void
+arrivals_accounted(const StreamStorage *storage, Arrivals *arrivals)
+{
+	StreamSlot *slot = mbucket_slot(storage->journal, false, false);
+	InboxCut   *cut = arrivals->cut;
+	bool	   *committed;
+	int32	   *link;
+	int32		last = AREA_NONE;
+	int			next = 0;
+
+	if (slot == NULL)
+		return;
+	committed = ask_committed(cut);
+
+	/* A1: the inbox list and the chunks' flags change */
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	for (int i = 0; i < cut->nfinished; i++)
+	{
+		settle_chunks(&cut->finished[i], committed, &next);
+		area_inbox[cut->finished[i].inbox].top = InvalidFullTransactionId;
+	}
+	for (link = &slot->first_inbox; *link != AREA_NONE;)
+	{
+		int32		inbox = *link;
+
+		if (FullTransactionIdIsValid(area_inbox[inbox].top))
+		{
+			last = inbox;
+			link = &area_inbox[inbox].next;
+			continue;
+		}
+		*link = area_inbox[inbox].next;
+		area_free_inbox(inbox);
+	}
+	slot->last_inbox = last;
+	if (cut->overflow_done &&
+		FullTransactionIdEquals(slot->overflow, cut->overflow))
+		slot->overflow = InvalidFullTransactionId;
+	LWLockRelease(area_stream_lock(slot));
+	pfree(committed);
+}
+
+/*
+ * Everything retained
+ */
+
+void
+arrivals_retained(const StreamStorage *storage, Snapshot snapshot, const Accounted *set,
+				  bool want_times, RetainedSink sink, void *arg)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "aion retained",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	PBucketReader *reader = pbucket_reader_create(storage, bms_make_singleton(storage->time_att));
+	PBucketScan blocks;
+	Relation	journal;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+	MemoryContext tuple_context = AllocSetContextCreate(context, "aion retained tuple",
+														ALLOCSET_DEFAULT_SIZES);
+
+	pbucket_scan_begin(&blocks, storage, snapshot, PG_INT64_MIN, PG_INT64_MAX);
+	while ((tuple = pbucket_scan_next(&blocks)) != NULL)
+	{
+		const PBucketRow *row = PBUCKET_ROW(tuple);
+		EventTime  *times = NULL;
+		int			n;
+
+		if (want_times)
+		{
+			pbucket_reader_open(reader, tuple);
+			times = pbucket_reader_times(reader, &n);
+		}
+		sink(arg, row->bucket, row->nevents, row->first, row->last, times);
+		pbucket_reader_close(reader);
+	}
+	pbucket_scan_end(&blocks);
+
+	/* what has a chunk is in the journal as well, so memory need not be looked at */
+	journal = table_open(storage->journal, AccessShareLock);
+	scan = table_beginscan_strat(journal, snapshot, 0, NULL, true, false);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		const JournalRow *row = JOURNAL_ROW(tuple);
+		TimesState	state = {storage, NULL, 0};
+
+		CHECK_FOR_INTERRUPTS();
+		if (row->nevents == 0 || !accounted_contains(set, row->top))
+			continue;
+		MemoryContextSwitchTo(tuple_context);
+		if (want_times)
+		{
+			uint32		length;
+			char	   *events = journal_events(tuple, &length);
+
+			state.times = palloc(sizeof(EventTime) * row->nevents);
+			read_times(&state, events, length);
+		}
+		sink(arg, row->bucket, row->nevents, row->first, row->last, state.times);
+		MemoryContextReset(tuple_context);
+	}
+	table_endscan(scan);
+	table_close(journal, NoLock);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}

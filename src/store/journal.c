@@ -1,0 +1,256 @@
+/*
+ * journal.c
+ *	  Writing and reading the journal's tuples.
+ *
+ * For each run of events: a chunk is reserved, the tuple is written (which is
+ * what makes the events durable, at commit), the chunk is filled in. Whatever
+ * stops this in between rolls the (sub)transaction back, and accounting frees
+ * what was reserved.
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/tuptable.h"
+#include "utils/memutils.h"
+
+#include "debug_point.h"
+#include "store/area.h"
+#include "store/journal.h"
+#include "store/mbucket_internal.h"
+
+#define JOURNAL_HEADER_SIZE MAXALIGN(SizeofHeapTupleHeader)
+
+StaticAssertDecl((MAXALIGN(SizeofHeapTupleHeader) + JOURNAL_ROW_SIZE + VARHDRSZ) % MAXIMUM_ALIGNOF == 0,
+				 "events in a journal tuple must be MAXALIGNed");
+StaticAssertDecl(MAXALIGN(SizeofHeapTupleHeader) + JOURNAL_ROW_SIZE + VARHDRSZ + JOURNAL_RUN_MAX <= MaxHeapTupleSize,
+				 "a journal tuple must fit a page");
+StaticAssertDecl(MAXALIGN(sizeof(PageHeaderArea)) + MAXALIGN(sizeof(Chunk)) + JOURNAL_RUN_MAX <= AREA_PAGE_SIZE,
+				 "a journal tuple's chunk must fit a page of the area");
+
+/* Tuples handed to heap_multi_insert() at a time. */
+#define WRITE_BATCH 32
+
+/* Nothing reads the journal through logical decoding. */
+#define JOURNAL_INSERT_OPTIONS HEAP_INSERT_NO_LOGICAL
+
+static uint32 flush_number = 0;
+
+uint32
+journal_flush_number(void)
+{
+	return flush_number;
+}
+
+/* A journal tuple of a run; in one palloc'd piece. */
+static HeapTuple
+form_tuple(const JournalRun *run, FullTransactionId top, uint64 generation)
+{
+	Size		size = JOURNAL_HEADER_SIZE + JOURNAL_ROW_SIZE + VARHDRSZ + run->length;
+	HeapTuple	tuple = palloc_extended(HEAPTUPLESIZE + size, MCXT_ALLOC_HUGE);
+	JournalRow *row;
+	char	   *data;
+
+	tuple->t_len = size;
+	ItemPointerSetInvalid(&tuple->t_self);
+	tuple->t_tableOid = InvalidOid;
+	tuple->t_data = (HeapTupleHeader) ((char *) tuple + HEAPTUPLESIZE);
+	memset(tuple->t_data, 0, JOURNAL_HEADER_SIZE);
+	HeapTupleHeaderSetNatts(tuple->t_data, JOURNAL_NATTS);
+	tuple->t_data->t_infomask = HEAP_HASVARWIDTH;
+	tuple->t_data->t_hoff = JOURNAL_HEADER_SIZE;
+
+	row = (JournalRow *) GETSTRUCT(tuple);
+	row->bucket = run->bucket;
+	row->top = top;
+	row->generation = generation;
+	row->first = run->first;
+	row->last = run->last;
+	row->command = run->command;
+	row->flush = flush_number;
+	row->nevents = run->nevents;
+	data = (char *) row + JOURNAL_ROW_SIZE;
+	SET_VARSIZE(data, VARHDRSZ + run->length);
+	memcpy(data + VARHDRSZ, run->events, run->length);
+	return tuple;
+}
+
+/* Slots for heap_multi_insert(); made once per backend. */
+static TupleTableSlot **
+insert_slots(Relation journal)
+{
+	static TupleTableSlot *slots[WRITE_BATCH];
+
+	if (slots[0] == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+		TupleDesc	desc = CreateTupleDescCopy(RelationGetDescr(journal));
+
+		for (int i = WRITE_BATCH - 1; i >= 0; i--)
+			slots[i] = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+		MemoryContextSwitchTo(old);
+	}
+	return slots;
+}
+
+/* Inserts tuples of one command; sets their t_self. */
+static void
+insert_tuples(Relation journal, HeapTuple *tuples, int n, CommandId command)
+{
+	TupleTableSlot **slots;
+
+	if (n == 1)
+	{
+		heap_insert(journal, tuples[0], command, JOURNAL_INSERT_OPTIONS, NULL);
+		return;
+	}
+	slots = insert_slots(journal);
+	for (int i = 0; i < n; i++)
+		ExecStoreHeapTuple(tuples[i], slots[i], false);
+	heap_multi_insert(journal, slots, n, command, JOURNAL_INSERT_OPTIONS, NULL);
+	for (int i = 0; i < n; i++)
+	{
+		tuples[i]->t_self = slots[i]->tts_tid;
+		ExecClearTuple(slots[i]);
+	}
+}
+
+/* Enters the transaction in the stream's inbox, before its first write. */
+static void
+writer_begin(JournalWriter *writer, Relation journal)
+{
+	writer->top = GetTopFullTransactionId();
+	writer->slot = mbucket_slot(RelationGetRelid(journal), true,
+								journal->rd_createSubid != InvalidSubTransactionId);
+	writer->inbox = writer->slot ? mbucket_enter_inbox(writer->slot, writer->top) : AREA_NONE;
+	writer->begun = true;
+}
+
+static Chunk *
+reserve_chunk(JournalWriter *writer, const JournalRun *run)
+{
+	Chunk		header;
+
+	if (writer->slot == NULL || run->nevents == 0 || run->length > JOURNAL_RUN_MAX)
+		return NULL;
+	memset(&header, 0, sizeof(header));
+	header.xmin = GetCurrentFullTransactionId();
+	header.top = writer->top;
+	header.first = run->first;
+	header.last = run->last;
+	header.cmin = run->command;
+	header.flush = flush_number;
+	header.nevents = run->nevents;
+	header.length = run->length;
+	return mbucket_reserve(writer->slot, writer->inbox, run->bucket, &header);
+}
+
+/* Writes up to WRITE_BATCH runs of one command. */
+static void
+write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int n)
+{
+	HeapTuple	tuples[WRITE_BATCH];
+	Chunk	   *chunks[WRITE_BATCH];
+	BlockNumber first_block = InvalidBlockNumber;
+	BlockNumber last_block = 0;
+	bool		all_chunks = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		chunks[i] = reserve_chunk(writer, &runs[i]);
+		all_chunks &= chunks[i] != NULL;
+		tuples[i] = form_tuple(&runs[i], writer->top, chunks[i] ? area_generation() : 0);
+	}
+	if (!all_chunks && writer->slot)
+		mbucket_note_journal_write(writer->slot, writer->top);
+	DEBUG_POINT("journal-reserved");
+
+	insert_tuples(journal, tuples, n, runs[0].command);
+	DEBUG_POINT("journal-written");
+
+	for (int i = 0; i < n; i++)
+	{
+		if (chunks[i])
+		{
+			memcpy(CHUNK_EVENTS(chunks[i]), runs[i].events, runs[i].length);
+			chunks[i]->tid = tuples[i]->t_self;
+		}
+		else
+		{
+			BlockNumber block = ItemPointerGetBlockNumber(&tuples[i]->t_self);
+
+			first_block = Min(first_block, block);
+			last_block = Max(last_block, block);
+		}
+		pfree(tuples[i]);
+	}
+	if (!all_chunks && writer->slot)
+		mbucket_note_journal_blocks(writer->slot, writer->inbox, first_block, last_block);
+}
+
+void
+journal_write(const StreamStorage *storage, JournalWriter *writer, const JournalRun *runs, int nruns)
+{
+	Relation	journal = table_open(storage->journal, NoLock);
+
+	if (!writer->begun)
+		writer_begin(writer, journal);
+
+	for (int i = 0; i < nruns;)
+	{
+		int			n = 1;
+
+		/* one command at a time, and an event that needs a tuple for itself alone */
+		while (n < WRITE_BATCH && i + n < nruns && runs[i + n].command == runs[i].command &&
+			   runs[i].length <= JOURNAL_RUN_MAX && runs[i + n].length <= JOURNAL_RUN_MAX)
+			n++;
+		write_batch(writer, journal, &runs[i], n);
+		i += n;
+	}
+	flush_number++;
+	table_close(journal, NoLock);
+}
+
+void
+journal_write_rest(const StreamStorage *storage, Relation journal, FullTransactionId top,
+				   const JournalRun *run)
+{
+	StreamSlot *slot = mbucket_slot(storage->journal, true, false);
+	HeapTuple	tuple = form_tuple(run, top, 0);
+
+	if (slot)
+		mbucket_note_journal_write(slot, GetTopFullTransactionId());
+	insert_tuples(journal, &tuple, 1, GetCurrentCommandId(true));
+	pfree(tuple);
+}
+
+char *
+journal_events(HeapTuple tuple, uint32 *length)
+{
+	struct varlena *value = (struct varlena *) ((char *) GETSTRUCT(tuple) + JOURNAL_ROW_SIZE);
+	char	   *events;
+
+	if (VARATT_IS_EXTENDED(value))
+		value = detoast_attr(value);
+	*length = VARSIZE(value) - VARHDRSZ;
+	events = VARDATA(value);
+	if (events == (char *) MAXALIGN(events))
+		return events;
+	return memcpy(palloc_extended(*length, MCXT_ALLOC_HUGE), events, *length);
+}
+
+bool
+journal_only(const JournalRow *row)
+{
+	return row->generation == 0 || row->generation != area_generation();
+}
+
+bool
+journal_flushed_since(HeapTuple tuple, uint32 flush_limit)
+{
+	return (uint32) JOURNAL_ROW(tuple)->flush >= flush_limit &&
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+}

@@ -1,0 +1,682 @@
+/*
+ * mbucket.c
+ *	  m-buckets: slots of streams, their buckets, chunks and inbox.
+ *
+ * A writer enters its transaction in the stream's inbox, reserves a chunk
+ * for each journal tuple before it writes the tuple, and fills it in after. The
+ * room may be refused at each step; then the tuple is written without a chunk.
+ * Accounting empties the inbox (arrivals.c), destaging marks chunks
+ * (destage.c), and mbucket_reclaim() here gives space back.
+ *
+ * A crash leaves nothing: shared memory begins empty.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+
+#include "store/area.h"
+#include "store/mbucket.h"
+#include "store/mbucket_internal.h"
+
+/* One transaction may hold this part of the area's pages. */
+#define TRANSACTION_SHARE	4
+
+/*
+ * Slots of streams
+ */
+
+static StreamSlot *
+slot_search(Oid journal)
+{
+	for (int32 i = 0; i < area->nslots; i++)
+		if (area_slots[i].journal == journal && area_slots[i].database == MyDatabaseId)
+			return &area_slots[i];
+	return NULL;
+}
+
+/*
+ * Up to which transaction a journal may hold tuples that no inbox knows of, when
+ * it gets its slot. Nobody has written to it in this life of shared memory, the
+ * creator being the first, unless slots ran out; what earlier lives wrote and
+ * accounting has not seen (also by prepared transactions) has lower ids.
+ */
+static FullTransactionId
+overflow_at_creation(FullTransactionId creator)
+{
+	FullTransactionId limit = creator;
+
+	if (!FullTransactionIdIsValid(creator) || area->slots_exhausted)
+		limit = ReadNextFullTransactionId();
+	FullTransactionIdRetreat(&limit);
+	return limit;
+}
+
+/*
+ * The slot of a journal of this database; NULL if it has none and none is
+ * asked for or to be had. A slot once returned stays the journal's as long as
+ * the caller holds a lock on it: only journals that no longer exist lose theirs.
+ */
+StreamSlot *
+mbucket_slot(Oid journal, bool create, bool journal_is_new)
+{
+	StreamSlot *slot;
+
+	if (area == NULL)
+		return NULL;
+
+	/* The lock orders the search against the assignment of slots. */
+	LWLockAcquire(area_slots_lock(), LW_SHARED);
+	slot = slot_search(journal);
+	LWLockRelease(area_slots_lock());
+	if (slot || !create)
+		return slot;
+
+	LWLockAcquire(area_slots_lock(), LW_EXCLUSIVE);
+	slot = slot_search(journal);
+	for (int32 i = 0; slot == NULL && i < area->nslots; i++)
+	{
+		if (OidIsValid(area_slots[i].database))
+			continue;
+		slot = &area_slots[i];
+		memset(slot, 0, sizeof(StreamSlot));
+		slot->database = MyDatabaseId;
+		slot->journal = journal;
+		slot->creator = GetTopFullTransactionIdIfAny();
+		slot->first_bucket = slot->first_inbox = slot->last_inbox = AREA_NONE;
+		slot->overflow = slot->freed_by = slot->clean_since = InvalidFullTransactionId;
+		if (journal_is_new)
+			slot->clean_since = slot->creator;
+		else
+			slot->overflow = overflow_at_creation(slot->creator);
+	}
+	if (slot == NULL)
+		area->slots_exhausted = true;
+	LWLockRelease(area_slots_lock());
+	return slot;
+}
+
+List *
+mbucket_journals(void)
+{
+	List	   *journals = NIL;
+
+	if (area == NULL)
+		return NIL;
+	for (int32 i = 0; i < area->nslots; i++)
+	{
+		Oid			journal = InvalidOid;
+		FullTransactionId creator = InvalidFullTransactionId;
+
+		LWLockAcquire(area_slots_lock(), LW_SHARED);
+		if (area_slots[i].database == MyDatabaseId)
+		{
+			journal = area_slots[i].journal;
+			creator = area_slots[i].creator;
+		}
+		LWLockRelease(area_slots_lock());
+		if (OidIsValid(journal) &&
+			!(FullTransactionIdIsValid(creator) &&
+			  TransactionIdIsInProgress(XidFromFullTransactionId(creator))))
+			journals = lappend_oid(journals, journal);
+	}
+	return journals;
+}
+
+/*
+ * Buckets. All under the slot's stream lock (A1), exclusive for what changes.
+ */
+
+static int32 *
+hash_head(const StreamSlot *slot, int64 number)
+{
+	uint32		hash = hash_combine(murmurhash32((uint32) (slot - area_slots)),
+									murmurhash32((uint32) number ^ (uint32) (number >> 32)));
+
+	return &area_hash[hash & (area->nhash - 1)];
+}
+
+/*
+ * Hash chains run through buckets of different slots, whose locks differ, so a
+ * chain is guarded by the area's spinlock on top of A1: it is a few links long.
+ */
+static MBucket *
+hash_search_chain(StreamSlot *slot, int64 number)
+{
+	int32		slot_number = slot - area_slots;
+	int32		i;
+
+	SpinLockAcquire(&area->mutex);
+	for (i = *hash_head(slot, number); i != AREA_NONE; i = area_buckets[i].hash_next)
+		if (area_buckets[i].number == number && area_buckets[i].slot == slot_number)
+			break;
+	SpinLockRelease(&area->mutex);
+	return i == AREA_NONE ? NULL : &area_buckets[i];
+}
+
+MBucket *
+mbucket_find(StreamSlot *slot, int64 number)
+{
+	return hash_search_chain(slot, number);
+}
+
+static MBucket *
+bucket_create(StreamSlot *slot, int64 number)
+{
+	int32		index = area_alloc_bucket();
+	MBucket    *bucket;
+	int32	   *head;
+
+	if (index == AREA_NONE)
+		return NULL;
+	bucket = &area_buckets[index];
+	bucket->number = number;
+	bucket->first_chunk = bucket->last_chunk = 0;
+	bucket->first_page = bucket->open_page = AREA_NONE;
+	bucket->npages = bucket->nevents = 0;
+	bucket->freed_by = InvalidFullTransactionId;
+	bucket->changed = 0;
+
+	bucket->prev = AREA_NONE;
+	bucket->next = slot->first_bucket;
+	if (bucket->next != AREA_NONE)
+		area_buckets[bucket->next].prev = index;
+	slot->first_bucket = index;
+
+	head = hash_head(slot, number);
+	SpinLockAcquire(&area->mutex);
+	bucket->slot = slot - area_slots;
+	bucket->hash_next = *head;
+	*head = index;
+	SpinLockRelease(&area->mutex);
+	return bucket;
+}
+
+/* Takes an empty bucket out of the slot and gives its entry back. */
+static void
+bucket_remove(StreamSlot *slot, MBucket *bucket)
+{
+	int32		index = bucket - area_buckets;
+	int32	   *link;
+
+	Assert(bucket->npages == 0 && pg_atomic_read_u32(&bucket->pins) == 0);
+	if (FullTransactionIdIsValid(bucket->freed_by) &&
+		FullTransactionIdPrecedes(slot->freed_by, bucket->freed_by))
+		slot->freed_by = bucket->freed_by;
+
+	SpinLockAcquire(&area->mutex);
+	for (link = hash_head(slot, bucket->number); *link != index;)
+		link = &area_buckets[*link].hash_next;
+	*link = bucket->hash_next;
+	SpinLockRelease(&area->mutex);
+
+	if (bucket->prev != AREA_NONE)
+		area_buckets[bucket->prev].next = bucket->next;
+	else
+		slot->first_bucket = bucket->next;
+	if (bucket->next != AREA_NONE)
+		area_buckets[bucket->next].prev = bucket->prev;
+	area_free_bucket(index);
+}
+
+/* Drops a scan's pin; without a lock (A5). */
+void
+mbucket_unpin(MBucket *bucket)
+{
+	uint32		before PG_USED_FOR_ASSERTS_ONLY = pg_atomic_fetch_sub_u32(&bucket->pins, 1);
+
+	Assert(before > 0);
+}
+
+/*
+ * Writing
+ */
+
+/*
+ * Enters top-level transaction "top" in the slot's inbox and returns the entry. Without
+ * room for one, says so in the slot, for accounting to look into the journal.
+ */
+int32
+mbucket_enter_inbox(StreamSlot *slot, FullTransactionId top)
+{
+	int32		index = area_alloc_inbox();
+	InboxXact  *entry;
+
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	if (index == AREA_NONE)
+	{
+		if (FullTransactionIdPrecedes(slot->overflow, top))
+			slot->overflow = top;
+	}
+	else
+	{
+		entry = &area_inbox[index];
+		entry->next = AREA_NONE;
+		entry->top = top;
+		entry->first_chunk = entry->last_chunk = 0;
+		entry->bytes = 0;
+		entry->first_block = entry->last_block = InvalidBlockNumber;
+		if (slot->last_inbox == AREA_NONE)
+			slot->first_inbox = index;
+		else
+			area_inbox[slot->last_inbox].next = index;
+		slot->last_inbox = index;
+	}
+	LWLockRelease(area_stream_lock(slot));
+	return index;
+}
+
+/* Room for "size" bytes in a page of the bucket, or NULL. Takes a new page if it must. */
+static char *
+bucket_room(MBucket *bucket, Size size)
+{
+	PageHeaderArea *page = bucket->open_page == AREA_NONE ? NULL : AREA_PAGE(bucket->open_page);
+	char	   *room;
+
+	if (page == NULL || page->free + size > AREA_PAGE_SIZE)
+	{
+		int32		fresh = area_alloc_page();
+		PageHeaderArea *fresh_page;
+
+		if (fresh == AREA_NONE)
+			return NULL;
+		fresh_page = AREA_PAGE(fresh);
+		fresh_page->next = bucket->first_page;
+		bucket->first_page = fresh;
+		bucket->npages++;
+		/* keep open whichever will have more room */
+		if (page == NULL || page->free >= fresh_page->free + size)
+			bucket->open_page = fresh;
+		page = fresh_page;
+	}
+	room = (char *) page + page->free;
+	page->free += size;
+	page->live++;
+	return room;
+}
+
+/*
+ * Reserves a chunk for the events described by "header" (all fields but links,
+ * tid and flags set) and links it where readers and accounting will find it.
+ * Returns it for its events and tid to be filled in (A2), or NULL: journal only.
+ */
+Chunk *
+mbucket_reserve(StreamSlot *slot, int32 inbox, int64 number, const Chunk *header)
+{
+	Size		size = MAXALIGN(sizeof(Chunk)) + MAXALIGN(header->length);
+	InboxXact  *entry;
+	MBucket    *bucket;
+	Chunk	   *chunk = NULL;
+
+	if (inbox == AREA_NONE || MAXALIGN(sizeof(PageHeaderArea)) + size > AREA_PAGE_SIZE)
+		return NULL;
+	entry = &area_inbox[inbox];
+	if (entry->bytes + size > (uint64) area->npages * AREA_PAGE_SIZE / TRANSACTION_SHARE)
+		return NULL;
+
+	/* A1: the bucket's pages and chunk list, and the inbox entry's, change */
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	bucket = mbucket_find(slot, number);
+	if (bucket == NULL)
+		bucket = bucket_create(slot, number);
+	if (bucket)
+		chunk = (Chunk *) bucket_room(bucket, size);
+	if (chunk)
+	{
+		*chunk = *header;
+		chunk->next = chunk->inbox_next = 0;
+		chunk->xmax = InvalidFullTransactionId;
+		chunk->flags = 0;
+		ItemPointerSetInvalid(&chunk->tid);
+
+		/* a scan follows the links without a lock: the chunk first, then the link to it */
+		pg_write_barrier();
+		if (bucket->last_chunk)
+			((Chunk *) AREA_DEREF(bucket->last_chunk))->next = AREA_PTR(chunk);
+		else
+			bucket->first_chunk = AREA_PTR(chunk);
+		bucket->last_chunk = AREA_PTR(chunk);
+		bucket->nevents += chunk->nevents;
+		bucket->changed = GetCurrentStatementStartTimestamp();
+
+		if (entry->last_chunk)
+			((Chunk *) AREA_DEREF(entry->last_chunk))->inbox_next = AREA_PTR(chunk);
+		else
+			entry->first_chunk = AREA_PTR(chunk);
+		entry->last_chunk = AREA_PTR(chunk);
+		entry->bytes += size;
+	}
+	LWLockRelease(area_stream_lock(slot));
+	return chunk;
+}
+
+/* To be called before a journal tuple without a chunk is written by top-level transaction "writer". */
+void
+mbucket_note_journal_write(StreamSlot *slot, FullTransactionId writer)
+{
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	if (FullTransactionIdPrecedes(slot->journal_writer, writer))
+		slot->journal_writer = writer;
+	slot->clean_since = InvalidFullTransactionId;
+	slot->journal_writes++;
+	LWLockRelease(area_stream_lock(slot));
+}
+
+/* To be called after, before the transaction ends: where accounting finds such tuples. */
+void
+mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox, BlockNumber first, BlockNumber last)
+{
+	InboxXact  *entry;
+
+	if (inbox == AREA_NONE)
+		return;					/* the whole journal will be gone through */
+	entry = &area_inbox[inbox];
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	if (entry->first_block == InvalidBlockNumber || first < entry->first_block)
+		entry->first_block = first;
+	if (entry->last_block == InvalidBlockNumber || last > entry->last_block)
+		entry->last_block = last;
+	LWLockRelease(area_stream_lock(slot));
+}
+
+/*
+ * Looking
+ */
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	int64		left = *(const int64 *) a;
+	int64		right = *(const int64 *) b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Numbers of the slot's buckets from low to high inclusive, ascending. Palloc'd. */
+int64 *
+mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n)
+{
+	int			capacity = 64;
+	int64	   *numbers = palloc(capacity * sizeof(int64));
+
+	/* no palloc under the lock (I8): count, allocate, and try again if it grew */
+	for (;;)
+	{
+		*n = 0;
+		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+		for (int32 i = slot->first_bucket; i != AREA_NONE; i = area_buckets[i].next)
+		{
+			if (area_buckets[i].number < low || area_buckets[i].number > high)
+				continue;
+			if (*n < capacity)
+				numbers[*n] = area_buckets[i].number;
+			(*n)++;
+		}
+		LWLockRelease(area_stream_lock(slot));
+		if (*n <= capacity)
+			break;
+		capacity = *n + 64;
+		numbers = repalloc(numbers, capacity * sizeof(int64));
+	}
+	qsort(numbers, *n, sizeof(int64), compare_numbers);
+	return numbers;
+}
+
+MBucketInfo *
+mbucket_list(Oid journal, int *n)
+{
+	StreamSlot *slot = mbucket_slot(journal, false, false);
+	TimestampTz now = GetCurrentTimestamp();
+	int64	   *numbers;
+	MBucketInfo *infos;
+	int			kept = 0;
+
+	*n = 0;
+	if (slot == NULL)
+		return NULL;
+	numbers = mbucket_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, n);
+	infos = palloc0(sizeof(MBucketInfo) * Max(*n, 1));
+	for (int i = 0; i < *n; i++)
+	{
+		MBucket    *bucket;
+
+		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+		bucket = mbucket_find(slot, numbers[i]);
+		if (bucket && bucket->npages > 0)
+		{
+			Chunk	   *first = AREA_DEREF(bucket->first_chunk);
+			MBucketInfo *info = &infos[kept++];
+
+			info->number = numbers[i];
+			info->events = bucket->nevents;
+			info->bytes = (int64) bucket->npages * AREA_PAGE_SIZE;
+			info->age_ms = (now - bucket->changed) / 1000;
+			info->accounted_any = bucket->first_chunk && (first->flags & CHUNK_ACCOUNTED);
+		}
+		LWLockRelease(area_stream_lock(slot));
+	}
+	*n = kept;
+	return infos;
+}
+
+/*
+ * Giving space back
+ */
+
+/* How the transactions ended that moved events out of a bucket: asked before the lock is taken. */
+#define MAX_MOVERS 8
+
+typedef struct Movers
+{
+	int			n;
+	FullTransactionId xid[MAX_MOVERS];
+	bool		committed[MAX_MOVERS];
+} Movers;
+
+/*
+ * Collects the distinct xmax of a bucket's chunks that are not in progress. If
+ * there are more than fit, the rest is left for the next time.
+ */
+static void
+find_movers(StreamSlot *slot, int64 number, Movers *movers)
+{
+	MBucket    *bucket;
+	int			kept = 0;
+
+	movers->n = 0;
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	bucket = mbucket_find(slot, number);
+	for (AreaPtr at = bucket ? bucket->first_chunk : 0; at && movers->n < MAX_MOVERS;)
+	{
+		Chunk	   *chunk = AREA_DEREF(at);
+		bool		known = !FullTransactionIdIsValid(chunk->xmax);
+
+		for (int i = 0; i < movers->n && !known; i++)
+			known = FullTransactionIdEquals(movers->xid[i], chunk->xmax);
+		if (!known)
+			movers->xid[movers->n++] = chunk->xmax;
+		at = chunk->next;
+	}
+	LWLockRelease(area_stream_lock(slot));
+
+	for (int i = 0; i < movers->n; i++)
+	{
+		TransactionId xid = XidFromFullTransactionId(movers->xid[i]);
+
+		if (TransactionIdIsInProgress(xid))
+			continue;
+		movers->committed[kept] = TransactionIdDidCommit(xid);
+		movers->xid[kept++] = movers->xid[i];
+	}
+	movers->n = kept;
+}
+
+/*
+ * True if the chunk can be freed: moved out by a transaction that committed, or
+ * rolled back (arrivals_accounted() has taken its xmin away). Clears the
+ * mark of a mover that was rolled back.
+ */
+static bool
+chunk_is_dead(Chunk *chunk, const Movers *movers)
+{
+	for (int i = 0; i < movers->n; i++)
+	{
+		if (!FullTransactionIdEquals(movers->xid[i], chunk->xmax))
+			continue;
+		if (movers->committed[i])
+			return true;
+		chunk->xmax = InvalidFullTransactionId;
+	}
+	return !FullTransactionIdIsValid(chunk->xmin);
+}
+
+/*
+ * Frees what can be freed of one bucket, which is not pinned, and its pages.
+ * Stream lock held exclusively.
+ */
+static void
+bucket_sweep(MBucket *bucket, const Movers *movers, FullTransactionId horizon)
+{
+	AreaPtr    *link = &bucket->first_chunk;
+	AreaPtr		last = 0;
+	int32	   *page_link = &bucket->first_page;
+
+	while (*link)
+	{
+		Chunk	   *chunk = AREA_DEREF(*link);
+
+		if (!chunk_is_dead(chunk, movers))
+		{
+			if ((chunk->flags & CHUNK_ACCOUNTED) &&
+				FullTransactionIdPrecedes(chunk->top, horizon))
+				chunk->flags |= CHUNK_FROZEN;
+			last = *link;
+			link = &chunk->next;
+			continue;
+		}
+		if (FullTransactionIdIsValid(chunk->xmin) &&
+			FullTransactionIdPrecedes(bucket->freed_by, chunk->xmax))
+			bucket->freed_by = chunk->xmax;
+		bucket->nevents -= chunk->nevents;
+		AREA_PAGE(AREA_PAGE_OF(chunk))->live--;
+		*link = chunk->next;
+	}
+	bucket->last_chunk = last;
+
+	while (*page_link != AREA_NONE)
+	{
+		int32		page = *page_link;
+
+		if (AREA_PAGE(page)->live > 0)
+		{
+			page_link = &AREA_PAGE(page)->next;
+			continue;
+		}
+		*page_link = AREA_PAGE(page)->next;
+		if (bucket->open_page == page)
+			bucket->open_page = AREA_NONE;
+		bucket->npages--;
+		area_free_page(page);
+	}
+}
+
+/*
+ * Sweeps the buckets of a slot, one lock hold each. An entry that is empty is
+ * given back when no snapshot can ask for freed_by any more, or entries are scarce.
+ */
+void
+mbucket_reclaim_slot(StreamSlot *slot)
+{
+	FullTransactionId horizon = area_full_xid(GetOldestNonRemovableTransactionId(NULL));
+	int			n;
+	int64	   *numbers = mbucket_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, &n);
+
+	for (int i = 0; i < n; i++)
+	{
+		MBucket    *bucket;
+		Movers		movers;
+
+		CHECK_FOR_INTERRUPTS();
+		find_movers(slot, numbers[i], &movers);
+		/* A5: nobody may pin the bucket or follow its chunks meanwhile */
+		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+		bucket = mbucket_find(slot, numbers[i]);
+		if (bucket && pg_atomic_read_u32(&bucket->pins) == 0)
+		{
+			bucket_sweep(bucket, &movers, horizon);
+			if (bucket->npages == 0 &&
+				(!FullTransactionIdIsValid(bucket->freed_by) ||
+				 FullTransactionIdPrecedes(bucket->freed_by, horizon) ||
+				 area->free_bucket == AREA_NONE))
+				bucket_remove(slot, bucket);
+		}
+		LWLockRelease(area_stream_lock(slot));
+	}
+	pfree(numbers);
+}
+
+int64
+mbucket_reclaim(Oid journal)
+{
+	StreamSlot *slot = mbucket_slot(journal, false, false);
+	int64		waiting = 0;
+
+	if (slot == NULL)
+		return 0;
+	mbucket_reclaim_slot(slot);
+
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	for (int32 i = slot->first_bucket; i != AREA_NONE; i = area_buckets[i].next)
+	{
+		MBucket    *bucket = &area_buckets[i];
+
+		if (bucket->first_chunk &&
+			FullTransactionIdIsValid(((Chunk *) AREA_DEREF(bucket->first_chunk))->xmax))
+			waiting += (int64) bucket->npages * AREA_PAGE_SIZE;
+	}
+	LWLockRelease(area_stream_lock(slot));
+	return waiting;
+}
+
+/*
+ * The journal is gone for good, and so is every transaction and scan that could
+ * use its memory: they held a lock on the stream.
+ */
+void
+mbucket_forget(Oid journal)
+{
+	StreamSlot *slot = mbucket_slot(journal, false, false);
+
+	if (slot == NULL)
+		return;
+	LWLockAcquire(area_slots_lock(), LW_EXCLUSIVE);
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	while (slot->first_inbox != AREA_NONE)
+	{
+		int32		inbox = slot->first_inbox;
+
+		slot->first_inbox = area_inbox[inbox].next;
+		area_free_inbox(inbox);
+	}
+	while (slot->first_bucket != AREA_NONE)
+	{
+		MBucket    *bucket = &area_buckets[slot->first_bucket];
+
+		while (bucket->first_page != AREA_NONE)
+		{
+			int32		page = bucket->first_page;
+
+			bucket->first_page = AREA_PAGE(page)->next;
+			area_free_page(page);
+		}
+		bucket->npages = 0;
+		bucket_remove(slot, bucket);
+	}
+	slot->database = slot->journal = InvalidOid;
+	LWLockRelease(area_stream_lock(slot));
+	LWLockRelease(area_slots_lock());
+}

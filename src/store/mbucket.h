@@ -1,0 +1,49 @@
+/*
+ * mbucket.h
+ *	  m-buckets: the part of a stream's buckets that is in shared memory.
+ *
+ * This header is what the layers above may use; store-internal parts are in
+ * mbucket_internal.h.
+ */
+#ifndef AION_MBUCKET_H
+#define AION_MBUCKET_H
+
+#include "postgres.h"
+#include "access/transam.h"
+#include "nodes/pg_list.h"
+#include "time/eventtime.h"
+
+/* GUC aion.memory, in kilobytes; fixed at server start. */
+extern int	aion_memory;
+
+/* One row of aion.buckets' memory half. */
+typedef struct MBucketInfo
+{
+	int64		number;
+	int64		events;			/* committed or not */
+	int64		bytes;			/* of whole pages */
+	int64		age_ms;			/* since an event was last added */
+	bool		accounted_any;	/* holds accounted events that could be destaged */
+} MBucketInfo;
+
+/* Buckets of (MyDatabaseId, journal) in memory, ascending by number. Palloc'd array. */
+extern MBucketInfo *mbucket_list(Oid journal, int *n);
+
+/*
+ * Frees chunks that were destaged or purged by a committed transaction, or
+ * written by an aborted one, and clears marks of aborted destages.
+ * Returns the bytes still waiting (for a scan to end).
+ */
+extern int64 mbucket_reclaim(Oid journal);
+
+/* Forgets all of a journal's memory: it no longer exists (dropped, truncated). */
+extern void mbucket_forget(Oid journal);
+
+/* Journals of this database that have entries in shared memory. Palloc'd list of OIDs;
+ * a journal that its creating transaction has not committed yet is left out. */
+extern List *mbucket_journals(void);
+
+/* Bytes used by events and in total, for pressure and inspection. */
+extern void mbucket_usage(int64 *used, int64 *total);
+
+#endif							/* AION_MBUCKET_H */

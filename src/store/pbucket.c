@@ -1,0 +1,471 @@
+/*
+ * pbucket.c
+ *	  Writing, finding and reading the blocks of p-buckets.
+ *
+ * Blocks are ordinary rows under ordinary MVCC: they appear when the
+ * transaction that moved their events out of the journal commits, so a snapshot
+ * that does not see them still sees the journal's tuples.
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "access/tupmacs.h"
+#include "catalog/indexing.h"
+#include "miscadmin.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "store/codec.h"
+#include "store/event.h"
+#include "store/pbucket.h"
+
+#define PBUCKET_NATTS		6
+#define PBUCKET_FEW_BLOCKS	4
+
+/*
+ * The codec's memory: palloc, without the 1 GB limit.
+ */
+static void *
+codec_alloc(void *ctx, size_t size)
+{
+	return MemoryContextAllocHuge(ctx, size);
+}
+
+static void
+codec_free(void *ctx, void *ptr)
+{
+	pfree(ptr);
+}
+
+static CodecMemory
+codec_memory(MemoryContext context)
+{
+	CodecMemory memory = {codec_alloc, codec_free, context};
+
+	return memory;
+}
+
+static void
+codec_check(CodecStatus status, const StreamStorage *storage)
+{
+	if (status == CODEC_OK)
+		return;
+	ereport(ERROR,
+			(errcode(status == CODEC_TOO_LARGE ? ERRCODE_PROGRAM_LIMIT_EXCEEDED :
+					 ERRCODE_DATA_CORRUPTED),
+			 errmsg("block of stream \"%s\" cannot be %s: %s",
+					get_rel_name(storage->stream) ? get_rel_name(storage->stream) : "?",
+					status == CODEC_TOO_LARGE ? "written" : "read",
+					codec_status_text(status))));
+}
+
+static BlockColumnDesc *
+column_descs(TupleDesc stored)
+{
+	BlockColumnDesc *descs = palloc(sizeof(BlockColumnDesc) * Max(stored->natts, 1));
+
+	for (int i = 0; i < stored->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(stored, i);
+
+		descs[i].width = att->attlen > 0 ? att->attlen : BLOCK_VARIABLE;
+		switch (att->attalign)
+		{
+			case TYPALIGN_DOUBLE:
+				descs[i].align = 8;
+				break;
+			case TYPALIGN_INT:
+				descs[i].align = 4;
+				break;
+			case TYPALIGN_SHORT:
+				descs[i].align = 2;
+				break;
+			default:
+				descs[i].align = 1;
+		}
+	}
+	return descs;
+}
+
+/*
+ * Writing
+ */
+
+struct PBucketWriter
+{
+	const StreamStorage *storage;
+	Relation	blocks;
+	CatalogIndexState indexes;
+	BlockEncoder *encoder;
+	CodecMemory memory;
+	MemoryContext context;		/* of the writer */
+	MemoryContext block_context;	/* reset after each block */
+	Datum	   *values;
+	bool	   *isnull;
+	int64		bucket;			/* of the events in the encoder */
+	EventTime	first;
+	EventTime	last;
+	int64		written;
+};
+
+PBucketWriter *
+pbucket_writer_begin(const StreamStorage *storage)
+{
+	PBucketWriter *writer = palloc0(sizeof(PBucketWriter));
+
+	writer->storage = storage;
+	writer->context = CurrentMemoryContext;
+	writer->block_context = AllocSetContextCreate(CurrentMemoryContext, "aion block",
+												  ALLOCSET_DEFAULT_SIZES);
+	writer->blocks = table_open(storage->blocks, RowExclusiveLock);
+	writer->indexes = CatalogOpenIndexes(writer->blocks);
+	writer->memory = codec_memory(CurrentMemoryContext);
+	writer->encoder = block_encoder_create(storage->stored->natts, column_descs(storage->stored),
+										   &writer->memory);
+	writer->values = palloc(sizeof(Datum) * Max(storage->stored->natts, PBUCKET_NATTS));
+	writer->isnull = palloc(sizeof(bool) * Max(storage->stored->natts, PBUCKET_NATTS));
+	return writer;
+}
+
+/* Writes the encoder's events as one block. */
+static void
+flush_block(PBucketWriter *writer)
+{
+	uint32		nevents = block_encoder_rows(writer->encoder);
+	MemoryContext old;
+	void	   *block;
+	size_t		length;
+	bytea	   *data;
+	bool		isnull[PBUCKET_NATTS] = {false};
+	Datum		values[PBUCKET_NATTS];
+	HeapTuple	tuple;
+
+	if (nevents == 0)
+		return;
+	CHECK_FOR_INTERRUPTS();
+	old = MemoryContextSwitchTo(writer->block_context);
+	values[0] = Int64GetDatum(writer->bucket);
+	values[1] = Int64GetDatum(writer->first);
+	values[2] = Int64GetDatum(writer->last);
+	values[3] = Int32GetDatum(nevents);
+	values[4] = Int32GetDatum((int32) block_encoder_bytes(writer->encoder));
+	codec_check(block_encoder_finish(writer->encoder, writer->storage->compress, &block, &length),
+				writer->storage);
+	data = palloc_extended(VARHDRSZ + length, MCXT_ALLOC_HUGE);
+	SET_VARSIZE(data, VARHDRSZ + length);
+	memcpy(VARDATA(data), block, length);
+	codec_free(NULL, block);
+	values[5] = PointerGetDatum(data);
+
+	tuple = heap_form_tuple(RelationGetDescr(writer->blocks), values, isnull);
+	CatalogTupleInsertWithInfo(writer->blocks, tuple, writer->indexes);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(writer->block_context);
+	writer->written += nevents;
+}
+
+/* Adds one event's columns to the encoder. */
+static void
+encode_event(PBucketWriter *writer, MinimalTuple event)
+{
+	TupleDesc	stored = writer->storage->stored;
+	HeapTupleData tuple;
+	EventTime	time;
+
+	event_as_heap_tuple(event, &tuple);
+	heap_deform_tuple(&tuple, stored, writer->values, writer->isnull);
+	for (int i = 0; i < stored->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(stored, i);
+		Datum		value = writer->values[i];
+		CodecStatus status;
+
+		if (writer->isnull[i])
+			status = block_encoder_add(writer->encoder, i, NULL, 0);
+		else if (att->attbyval)
+		{
+			union
+			{
+				char		bytes[sizeof(Datum)];
+				int64		align;
+			}			place;
+
+			store_att_byval(place.bytes, value, att->attlen);
+			status = block_encoder_add(writer->encoder, i, place.bytes, att->attlen);
+		}
+		else if (att->attlen == -1)
+			status = block_encoder_add(writer->encoder, i, DatumGetPointer(value),
+									   VARSIZE_ANY(DatumGetPointer(value)));
+		else if (att->attlen == -2)
+			status = block_encoder_add(writer->encoder, i, DatumGetPointer(value),
+									   strlen(DatumGetCString(value)) + 1);
+		else
+			status = block_encoder_add(writer->encoder, i, DatumGetPointer(value), att->attlen);
+		codec_check(status, writer->storage);
+	}
+	time = DatumGetTimestampTz(writer->values[writer->storage->time_att - 1]);
+	writer->first = Min(writer->first, time);
+	writer->last = Max(writer->last, time);
+}
+
+void
+pbucket_writer_add(PBucketWriter *writer, int64 bucket, char *events, uint32 length)
+{
+	for (char *at = events; at < events + length; at += EVENT_SPACE((MinimalTuple) at))
+	{
+		uint32		rows = block_encoder_rows(writer->encoder);
+
+		if (rows > 0 &&
+			(bucket != writer->bucket || rows >= PBUCKET_BLOCK_EVENTS ||
+			 block_encoder_bytes(writer->encoder) + ((MinimalTuple) at)->t_len > PBUCKET_BLOCK_BYTES))
+		{
+			flush_block(writer);
+			rows = 0;
+		}
+		if (rows == 0)
+		{
+			writer->bucket = bucket;
+			writer->first = PG_INT64_MAX;
+			writer->last = PG_INT64_MIN;
+		}
+		encode_event(writer, (MinimalTuple) at);
+	}
+}
+
+int64
+pbucket_writer_end(PBucketWriter *writer)
+{
+	int64		written;
+
+	flush_block(writer);
+	written = writer->written;
+	block_encoder_destroy(writer->encoder);
+	CatalogCloseIndexes(writer->indexes);
+	table_close(writer->blocks, NoLock);
+	MemoryContextDelete(writer->block_context);
+	pfree(writer);
+	return written;
+}
+
+/* Reads the events of one block and packs them again, through "add". */
+static int64
+readd_block(PBucketWriter *writer, PBucketReader *reader, HeapTuple row, TupleTableSlot *slot)
+{
+	TupleDesc	stored = writer->storage->stored;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "aion merge",
+												  ALLOCSET_DEFAULT_SIZES);
+	int64		n = 0;
+
+	pbucket_reader_open(reader, row);
+	while (pbucket_reader_next(reader, slot))
+	{
+		MemoryContext old = MemoryContextSwitchTo(context);
+		Size		size = event_measure(stored, slot->tts_values, slot->tts_isnull);
+		char	   *event = palloc_extended(size, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+
+		event_pack(stored, slot->tts_values, slot->tts_isnull, event, size);
+		MemoryContextSwitchTo(old);
+		pbucket_writer_add(writer, PBUCKET_ROW(row)->bucket, event, size);
+		MemoryContextReset(context);
+		n++;
+	}
+	pbucket_reader_close(reader);
+	MemoryContextDelete(context);
+	return n;
+}
+
+void
+pbucket_writer_merge(PBucketWriter *writer, int64 bucket)
+{
+	PBucketScan scan;
+	PBucketReader *reader;
+	TupleTableSlot *slot;
+	List	   *small = NIL;
+	ListCell   *lc;
+	HeapTuple	row;
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	pbucket_scan_begin(&scan, writer->storage, snapshot, bucket, bucket);
+	while ((row = pbucket_scan_next(&scan)) != NULL)
+		if (PBUCKET_ROW(row)->nevents < PBUCKET_SMALL_BLOCK &&
+			PBUCKET_ROW(row)->raw_bytes < PBUCKET_BLOCK_BYTES / 2)
+			small = lappend(small, heap_copytuple(row));
+	pbucket_scan_end(&scan);
+
+	if (list_length(small) > PBUCKET_FEW_BLOCKS)
+	{
+		reader = pbucket_reader_create(writer->storage, NULL);
+		slot = MakeSingleTupleTableSlot(writer->storage->stored, &TTSOpsVirtual);
+		foreach(lc, small)
+		{
+			row = lfirst(lc);
+			writer->written -= readd_block(writer, reader, row, slot);
+			simple_heap_delete(writer->blocks, &row->t_self);
+		}
+		ExecDropSingleTupleTableSlot(slot);
+	}
+	list_free_deep(small);
+	UnregisterSnapshot(snapshot);
+}
+
+/*
+ * Scanning
+ */
+
+void
+pbucket_scan_begin(PBucketScan *scan, const StreamStorage *storage, Snapshot snapshot,
+				   int64 low, int64 high)
+{
+	ScanKeyData keys[2];
+
+	scan->blocks = table_open(storage->blocks, AccessShareLock);
+	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, F_INT8GE,
+				Int64GetDatum(Max(low, PBUCKET_MARK + 1)));
+	ScanKeyInit(&keys[1], 1, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(high));
+	scan->scan = systable_beginscan(scan->blocks, storage->blocks_index, true, snapshot, 2, keys);
+}
+
+HeapTuple
+pbucket_scan_next(PBucketScan *scan)
+{
+	CHECK_FOR_INTERRUPTS();
+	return systable_getnext(scan->scan);
+}
+
+void
+pbucket_scan_end(PBucketScan *scan)
+{
+	systable_endscan(scan->scan);
+	table_close(scan->blocks, NoLock);
+}
+
+/*
+ * Reading
+ */
+
+struct PBucketReader
+{
+	const StreamStorage *storage;
+	BlockColumnDesc *descs;
+	int			nwanted;
+	int		   *wanted;			/* attribute numbers, from 0 */
+	MemoryContext context;		/* of the open block */
+	BlockDecoder decoder;
+	CodecMemory memory;
+	DecodedColumn *columns;		/* by attribute number; of wanted ones in the block */
+	int			ncolumns;		/* in the open block */
+	uint32		nrows;
+	uint32		next;
+};
+
+PBucketReader *
+pbucket_reader_create(const StreamStorage *storage, Bitmapset *columns)
+{
+	PBucketReader *reader = palloc0(sizeof(PBucketReader));
+
+	reader->storage = storage;
+	reader->descs = column_descs(storage->stored);
+	reader->wanted = palloc(sizeof(int) * Max(storage->stored->natts, 1));
+	for (int i = 0; i < storage->stored->natts; i++)
+		if (columns == NULL || bms_is_member(i + 1, columns))
+			reader->wanted[reader->nwanted++] = i;
+	reader->columns = palloc0(sizeof(DecodedColumn) * Max(storage->stored->natts, 1));
+	reader->context = AllocSetContextCreate(CurrentMemoryContext, "aion block",
+											ALLOCSET_DEFAULT_SIZES);
+	reader->memory = codec_memory(reader->context);
+	return reader;
+}
+
+static void
+decode_column(PBucketReader *reader, int column)
+{
+	codec_check(block_decoder_column(&reader->decoder, column, &reader->descs[column],
+									 &reader->columns[column]),
+				reader->storage);
+}
+
+void
+pbucket_reader_open(PBucketReader *reader, HeapTuple row)
+{
+	MemoryContext old;
+	struct varlena *data;
+
+	MemoryContextReset(reader->context);
+	old = MemoryContextSwitchTo(reader->context);
+	data = (struct varlena *) ((char *) GETSTRUCT(row) + sizeof(PBucketRow));
+	data = detoast_attr(data);
+	codec_check(block_decoder_open(&reader->decoder, VARDATA(data), VARSIZE(data) - VARHDRSZ,
+								   &reader->memory),
+				reader->storage);
+	MemoryContextSwitchTo(old);
+	reader->ncolumns = block_decoder_columns(&reader->decoder);
+	reader->nrows = block_decoder_rows(&reader->decoder);
+	reader->next = 0;
+	for (int i = 0; i < reader->nwanted; i++)
+		if (reader->wanted[i] < reader->ncolumns)
+			decode_column(reader, reader->wanted[i]);
+}
+
+/* Stores the next event; columns that are not wanted show as NULL. */
+bool
+pbucket_reader_next(PBucketReader *reader, TupleTableSlot *slot)
+{
+	uint32		row = reader->next;
+	TupleDesc	stored = reader->storage->stored;
+
+	if (row >= reader->nrows)
+		return false;
+	reader->next++;
+	ExecClearTuple(slot);
+	if (reader->nwanted < stored->natts)
+		memset(slot->tts_isnull, true, stored->natts);
+	for (int i = 0; i < reader->nwanted; i++)
+	{
+		int			column = reader->wanted[i];
+		DecodedColumn *decoded = &reader->columns[column];
+		Form_pg_attribute att = TupleDescAttr(stored, column);
+
+		if (column >= reader->ncolumns)
+		{
+			slot->tts_values[column] = getmissingattr(stored, column + 1,
+													  &slot->tts_isnull[column]);
+			continue;
+		}
+		slot->tts_isnull[column] = decoded->nulls && block_column_is_null(decoded, row);
+		if (slot->tts_isnull[column])
+			slot->tts_values[column] = (Datum) 0;
+		else if (att->attlen > 0)
+			slot->tts_values[column] = fetch_att(decoded->values + (Size) row * att->attlen,
+												 att->attbyval, att->attlen);
+		else
+			slot->tts_values[column] = PointerGetDatum(decoded->values + decoded->offsets[row]);
+	}
+	ExecStoreVirtualTuple(slot);
+	return true;
+}
+
+EventTime *
+pbucket_reader_times(PBucketReader *reader, int *n)
+{
+	int			column = reader->storage->time_att - 1;
+	DecodedColumn decoded;
+
+	codec_check(block_decoder_column(&reader->decoder, column, &reader->descs[column], &decoded),
+				reader->storage);
+	*n = reader->nrows;
+	return (EventTime *) decoded.values;
+}
+
+void
+pbucket_reader_close(PBucketReader *reader)
+{
+	MemoryContextReset(reader->context);
+	reader->nrows = reader->next = 0;
+}

@@ -1,0 +1,32 @@
+/*
+ * storage.h
+ *	  What the store has to know of a stream.
+ *
+ * The stream layer makes this from the catalog and the stream's options; the
+ * store never looks at either. "stored" describes a packed event: the columns
+ * of the stream that were not dropped, in their order, those whose stored form
+ * would contain an OID being text. A packed event is a MinimalTuple of that
+ * descriptor with nothing out of line, and may have fewer attributes than the
+ * descriptor if columns were added since.
+ */
+#ifndef AION_STORAGE_H
+#define AION_STORAGE_H
+
+#include "postgres.h"
+#include "access/tupdesc.h"
+
+#include "time/eventtime.h"
+
+typedef struct StreamStorage
+{
+	Oid			stream;			/* the foreign table */
+	Oid			journal;
+	Oid			blocks;			/* table of p-bucket blocks ... */
+	Oid			blocks_index;	/* ... and its index on bucket */
+	int64		bucket_width;	/* microseconds */
+	TupleDesc	stored;			/* not reference counted; constr->missing filled in */
+	int			time_att;		/* attribute number of the event time in "stored" */
+	bool		compress;		/* LZ4 for new blocks */
+} StreamStorage;
+
+#endif							/* AION_STORAGE_H */

@@ -1,0 +1,501 @@
+/*
+ * ingest.c
+ *	  From rows to the journal: the pending batches of a transaction.
+ *
+ * Rows are packed into batches, in memory of the inserting backend alone. A
+ * batch belongs to one nesting level of the transaction:
+ *
+ * - it is written out (journal_write) when it has 64 kB and its level is current;
+ * - when a savepoint is released it goes to the level above, but is written
+ *	 out first if the two would be too large together, so that pending memory
+ *	 is bounded by the depth of nesting;
+ * - when a savepoint is rolled back it is thrown away;
+ * - before commit and prepare the top level's batch is written out.
+ *
+ * Inside a batch, events are collected in runs of one bucket and one command:
+ * what becomes a journal tuple. A crash or an abort loses what was pending, as
+ * it should.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "debug_point.h"
+#include "store/event.h"
+#include "store/journal.h"
+#include "stream/ingest.h"
+#include "time/bucket.h"
+
+#define BATCH_BYTES			(64 * 1024)
+#define RUN_FIRST_BYTES		256
+
+typedef struct PendingRun
+{
+	JournalRun	run;
+	uint32		capacity;
+	struct PendingRun *next;	/* in the batch, in order of creation */
+} PendingRun;
+
+typedef struct RunKey
+{
+	int64		bucket;
+	CommandId	command;
+} RunKey;
+
+typedef struct OpenRun
+{
+	RunKey		key;
+	PendingRun *run;
+	char		status;
+} OpenRun;
+
+#define SH_PREFIX		open_runs
+#define SH_ELEMENT_TYPE	OpenRun
+#define SH_KEY_TYPE		RunKey
+#define SH_KEY			key
+#define SH_HASH_KEY(tb, key)	hash_combine(murmurhash32((uint32) (key).bucket), \
+											 murmurhash32((uint32) ((key).bucket >> 32) ^ (key).command))
+#define SH_EQUAL(tb, a, b)	((a).bucket == (b).bucket && (a).command == (b).command)
+#define SH_SCOPE		static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+typedef struct Batch
+{
+	struct Batch *parent;		/* of a lower nesting level */
+	int			level;
+	MemoryContext context;		/* of runs and their events */
+	PendingRun *first;
+	PendingRun *last;
+	int			nruns;
+	Size		bytes;
+	PendingRun *current;		/* run of the latest event */
+	open_runs_hash *open;		/* made for the second run */
+} Batch;
+
+struct StreamWrites
+{
+	StreamWrites *next;
+	StreamStorage storage;		/* copied when the writes began */
+	JournalWriter writer;
+	Batch	   *batch;			/* of the highest nesting level that has one */
+};
+
+/* In TopTransactionContext; all of one transaction. */
+static StreamWrites *all_writes = NULL;
+
+StreamWakeHook stream_wake_hook = NULL;
+
+StreamWrites *
+ingest_writes(const StreamInfo *info)
+{
+	StreamWrites *writes;
+	MemoryContext old;
+
+	Assert(info->has_storage);
+	for (writes = all_writes; writes; writes = writes->next)
+		if (writes->storage.journal == info->storage.journal)
+			break;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	if (writes == NULL)
+	{
+		writes = palloc0(sizeof(StreamWrites));
+		writes->next = all_writes;
+		all_writes = writes;
+		writes->storage = info->storage;
+		writes->storage.stored = CreateTupleDescCopy(info->storage.stored);
+	}
+	else if (writes->storage.stored->natts != info->storage.stored->natts)
+		writes->storage.stored = CreateTupleDescCopy(info->storage.stored);	/* a column was added */
+	MemoryContextSwitchTo(old);
+	return writes;
+}
+
+static void
+batch_forget_runs(Batch *batch)
+{
+	MemoryContextReset(batch->context);
+	batch->first = batch->last = batch->current = NULL;
+	batch->open = NULL;
+	batch->nruns = 0;
+	batch->bytes = 0;
+}
+
+/*
+ * The batch of the current nesting level. With a new one comes a lock on the
+ * journal: rolling a savepoint back releases the locks taken in it.
+ */
+static Batch *
+current_batch(StreamWrites *writes)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	Batch	   *batch = writes->batch;
+
+	if (batch && batch->level == level)
+		return batch;
+
+	/* what writes the batch at commit must not have to wait for a lock then */
+	LockRelationOid(writes->storage.journal, RowExclusiveLock);
+	batch = MemoryContextAllocZero(TopTransactionContext, sizeof(Batch));
+	batch->level = level;
+	batch->context = AllocSetContextCreate(TopTransactionContext, "aion batch",
+										   ALLOCSET_DEFAULT_SIZES);
+	batch->parent = writes->batch;
+	writes->batch = batch;
+	return batch;
+}
+
+static PendingRun *
+batch_new_run(Batch *batch, int64 bucket, CommandId command, Size size)
+{
+	PendingRun *run = MemoryContextAllocZero(batch->context, sizeof(PendingRun));
+
+	run->run.bucket = bucket;
+	run->run.command = command;
+	run->run.first = PG_INT64_MAX;
+	run->run.last = PG_INT64_MIN;
+	run->capacity = Max(RUN_FIRST_BYTES, size);
+	run->run.events = MemoryContextAllocExtended(batch->context, run->capacity,
+												 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	if (batch->last)
+		batch->last->next = run;
+	else
+		batch->first = run;
+	batch->last = run;
+	batch->nruns++;
+	return run;
+}
+
+/* The run that takes an event of "size" bytes. */
+static PendingRun *
+batch_run(Batch *batch, int64 bucket, CommandId command, Size size)
+{
+	PendingRun *run = batch->current;
+	RunKey		key = {bucket, command};
+	OpenRun    *entry = NULL;
+	bool		found;
+
+	if (run == NULL || run->run.bucket != bucket || run->run.command != command)
+	{
+		if (run && batch->open == NULL)
+		{
+			RunKey		first = {run->run.bucket, run->run.command};
+
+			batch->open = open_runs_create(batch->context, 16, NULL);
+			open_runs_insert(batch->open, first, &found)->run = run;
+		}
+		run = NULL;
+		if (batch->open)
+		{
+			entry = open_runs_insert(batch->open, key, &found);
+			run = found ? entry->run : NULL;
+		}
+	}
+	if (run == NULL || run->run.length + size > JOURNAL_RUN_MAX)
+	{
+		run = batch_new_run(batch, bucket, command, size);
+		if (entry == NULL && batch->open)
+			entry = open_runs_insert(batch->open, key, &found);
+		if (entry)
+			entry->run = run;
+	}
+	return batch->current = run;
+}
+
+/* Place for "size" more bytes of events in a run; zeroed. */
+static char *
+run_extend(Batch *batch, PendingRun *run, Size size)
+{
+	JournalRun *events = &run->run;
+
+	if (events->length + size > run->capacity)
+	{
+		uint32		capacity = Min(JOURNAL_RUN_MAX, Max(run->capacity * 4, events->length + size));
+
+		events->events = repalloc(events->events, capacity);
+		memset(events->events + run->capacity, 0, capacity - run->capacity);
+		run->capacity = capacity;
+	}
+	events->length += size;
+	batch->bytes += size;
+	return events->events + events->length - size;
+}
+
+/* Makes runs of one bucket one, whatever their commands: nobody can tell them apart any more. */
+static void
+batch_merge_commands(Batch *batch)
+{
+	PendingRun *runs = batch->first;
+
+	batch->first = batch->last = batch->current = NULL;
+	batch->open = NULL;
+	batch->nruns = 0;
+	for (PendingRun *run = runs; run; run = run->next)
+	{
+		PendingRun *target;
+
+		if (run->run.nevents == 0 || run->run.length > JOURNAL_RUN_MAX)
+		{
+			target = batch_new_run(batch, run->run.bucket, FirstCommandId, run->run.length);
+			memcpy(target->run.events, run->run.events, run->run.length);
+			target->run.length = run->run.length;
+			batch->current = NULL;
+			batch->open = NULL;
+		}
+		else
+		{
+			target = batch_run(batch, run->run.bucket, FirstCommandId, run->run.length);
+			memcpy(run_extend(batch, target, run->run.length), run->run.events, run->run.length);
+		}
+		target->run.nevents += run->run.nevents;
+		target->run.first = Min(target->run.first, run->run.first);
+		target->run.last = Max(target->run.last, run->run.last);
+	}
+}
+
+/*
+ * Writes a batch out under the current (sub)transaction. A journal that this
+ * transaction has dropped takes nothing any more.
+ */
+static void
+batch_flush(StreamWrites *writes, Batch *batch, bool final)
+{
+	MemoryContext old;
+	JournalRun *runs;
+	int			n = 0;
+
+	if (batch->nruns == 0)
+		return;
+	if (get_rel_name(writes->storage.journal) == NULL)
+	{
+		batch_forget_runs(batch);
+		return;
+	}
+	old = MemoryContextSwitchTo(batch->context);
+	if (final && batch->first->run.command != batch->last->run.command)
+		batch_merge_commands(batch);
+	runs = palloc(sizeof(JournalRun) * batch->nruns);
+	for (PendingRun *run = batch->first; run; run = run->next)
+		runs[n++] = run->run;
+	journal_write(&writes->storage, &writes->writer, runs, n);
+	MemoryContextSwitchTo(old);
+	batch_forget_runs(batch);
+}
+
+static void
+check_event_time(const StreamInfo *info, Datum value, bool isnull)
+{
+	const char *column;
+	Timestamp	time;
+
+	if (!isnull)
+	{
+		time = DatumGetTimestamp(value);
+		if (!TIMESTAMP_NOT_FINITE(time))
+			return;
+	}
+	column = get_attname(info->relid, info->time_attnum, false);
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION),
+				 errmsg("event time \"%s\" of stream \"%s\" cannot be null",
+						column, get_rel_name(info->relid))));
+	ereport(ERROR,
+			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+			 errmsg("event time \"%s\" of stream \"%s\" cannot be infinite",
+					column, get_rel_name(info->relid))));
+}
+
+void
+ingest_add(StreamWrites *writes, const StreamInfo *info, Datum *values, bool *isnull)
+{
+	TupleDesc	stored = info->storage.stored;
+	int			time_index = info->storage.time_att - 1;
+	EventTime	time;
+	Size		size;
+	Batch	   *batch;
+	PendingRun *run;
+
+	check_event_time(info, values[time_index], isnull[time_index]);
+	time = DatumGetTimestamp(values[time_index]);
+	size = event_measure(stored, values, isnull);
+
+	batch = current_batch(writes);
+	if (batch->bytes + size > BATCH_BYTES && batch->nruns > 0)
+		batch_flush(writes, batch, false);
+	run = batch_run(batch, bucket_number(writes->storage.bucket_width, time),
+					GetCurrentCommandId(true), size);
+	event_pack(stored, values, isnull, run_extend(batch, run, size), size);
+	run->run.nevents++;
+	run->run.first = Min(run->run.first, time);
+	run->run.last = Max(run->run.last, time);
+}
+
+void
+stream_ingest_control(Oid relid, EventTime t)
+{
+	StreamWrites *writes = ingest_writes(stream_lookup(relid, false));
+	Batch	   *batch = current_batch(writes);
+	PendingRun *run = batch_new_run(batch, 0, GetCurrentCommandId(true), 0);
+
+	run->run.first = run->run.last = t;
+	/* never mistaken for a run that takes events */
+	batch->current = NULL;
+	batch->open = NULL;
+}
+
+bool
+stream_transaction_has_written(void)
+{
+	return all_writes != NULL;
+}
+
+void
+ingest_add_to_scan(Oid journal, Snapshot snapshot, EventScan *scan)
+{
+	for (StreamWrites *writes = all_writes; writes; writes = writes->next)
+	{
+		if (writes->storage.journal != journal)
+			continue;
+		for (Batch *batch = writes->batch; batch; batch = batch->parent)
+			for (PendingRun *run = batch->first; run; run = run->next)
+			{
+				char	   *copy;
+
+				if (run->run.length == 0 || run->run.command >= snapshot->curcid)
+					continue;
+				copy = palloc_extended(run->run.length, MCXT_ALLOC_HUGE);
+				memcpy(copy, run->run.events, run->run.length);
+				event_scan_add_own(scan, copy, run->run.length);
+			}
+	}
+}
+
+/*
+ * The ends of transactions, all here. What can fail (writing) happens before
+ * the commit; afterwards there is only memory, which goes by itself.
+ */
+
+static void
+before_commit(void)
+{
+	bool		pushed = false;
+
+	for (StreamWrites *writes = all_writes; writes; writes = writes->next)
+	{
+		if (writes->batch == NULL || writes->batch->nruns == 0)
+			continue;
+		Assert(writes->batch->parent == NULL);
+		if (!pushed)
+		{
+			/* a large event is written to the journal's TOAST table */
+			PushActiveSnapshot(GetTransactionSnapshot());
+			pushed = true;
+		}
+		batch_flush(writes, writes->batch, true);
+	}
+	if (pushed)
+		PopActiveSnapshot();
+	DEBUG_POINT("before-commit");
+}
+
+static void
+ingest_xact_callback(XactEvent event, void *arg)
+{
+	if (all_writes == NULL)
+		return;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			before_commit();
+			break;
+		case XACT_EVENT_COMMIT:
+			if (stream_wake_hook)
+				stream_wake_hook();
+			all_writes = NULL;
+			break;
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_ABORT:
+			all_writes = NULL;
+			break;
+		default:
+			break;
+	}
+}
+
+/* A released savepoint's batch goes to the level above. */
+static void
+batch_hand_up(StreamWrites *writes)
+{
+	Batch	   *batch = writes->batch;
+	Batch	   *parent = batch->parent;
+
+	if (parent == NULL || parent->level < batch->level - 1)
+	{
+		batch->level--;
+		return;
+	}
+	if (batch->first)
+	{
+		if (parent->last)
+			parent->last->next = batch->first;
+		else
+			parent->first = batch->first;
+		parent->last = batch->last;
+		parent->nruns += batch->nruns;
+		parent->bytes += batch->bytes;
+		/* further events get runs of their own */
+		parent->current = NULL;
+		parent->open = NULL;
+	}
+	MemoryContextSetParent(batch->context, parent->context);
+	writes->batch = parent;
+}
+
+static void
+ingest_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent_subid,
+						void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	for (StreamWrites *writes = all_writes; writes; writes = writes->next)
+	{
+		Batch	   *batch = writes->batch;
+
+		if (batch == NULL || batch->level < level)
+			continue;
+		switch (event)
+		{
+			case SUBXACT_EVENT_PRE_COMMIT_SUB:
+				if (batch->parent && batch->bytes + batch->parent->bytes > BATCH_BYTES)
+					batch_flush(writes, batch, false);
+				break;
+			case SUBXACT_EVENT_COMMIT_SUB:
+				batch_hand_up(writes);
+				break;
+			case SUBXACT_EVENT_ABORT_SUB:
+				writes->batch = batch->parent;
+				MemoryContextDelete(batch->context);
+				break;
+			default:
+				break;
+		}
+	}
+}
+
+void
+stream_ingest_init(void)
+{
+	RegisterXactCallback(ingest_xact_callback, NULL);
+	RegisterSubXactCallback(ingest_subxact_callback, NULL);
+}

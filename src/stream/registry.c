@@ -1,0 +1,426 @@
+/*
+ * registry.c
+ *	  The definitions of streams: a backend-local cache over the catalog, the
+ *	  options and aion.stream_def; and registration, which gives a stream its storage.
+ *
+ * An entry is built at first use and again after a relcache invalidation of
+ * the foreign table, which ALTER, registration and TRUNCATE send. It shows
+ * what is in force now, like a relcache entry, not what an old snapshot shows.
+ *
+ * Callers keep pointers into an entry while they hold a lock on the stream,
+ * which invalidations for harmless reasons (GRANT, ANALYZE) don't wait for. So a replaced
+ * entry is not freed at once, but by the first look-up of a later transaction.
+ *
+ * Registration happens at most once per stream, at its first insert or view,
+ * in that transaction: tables, their dependency on the stream, and the rows
+ * in aion.stream_def and aion.stream_state. A crash or rollback leaves none of
+ * it. Two transactions that both come first take turns: the second waits for
+ * the end of the first, then looks again.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_table.h"
+#include "catalog/pg_type.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "debug_point.h"
+#include "stream/extension.h"
+#include "stream/registry.h"
+
+#define DEFAULT_BUCKET_WIDTH EVENT_TIME_MINUTE
+
+/* Columns of aion.stream_def. */
+enum
+{
+	DEF_STREAM = 1,
+	DEF_HOME,
+	DEF_JOURNAL,
+	DEF_BLOCKS,
+	DEF_BUCKET_WIDTH,
+	DEF_DURABLE
+};
+
+typedef struct CacheEntry
+{
+	Oid			relid;			/* hash key */
+	bool		valid;
+	int			initial_lateness;	/* the setting that the entry was built with */
+	MemoryContext context;		/* holds info and all it points to */
+	StreamInfo *info;
+} CacheEntry;
+
+StreamTruncateHook stream_truncate_hook = NULL;
+
+static HTAB *cache = NULL;
+static uint64 invalidations = 0;	/* relcache invalidations of any kind seen */
+static List *retired = NIL;		/* contexts of replaced entries */
+static bool retired_are_old = false;	/* a transaction ended since the last look-up */
+
+/* True if relid is a foreign table of the wrapper "aion". */
+bool
+stream_is_stream(Oid relid)
+{
+	HeapTuple	tuple;
+	Oid			server;
+	Oid			wrapper;
+
+	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
+		return false;
+	wrapper = get_foreign_data_wrapper_oid("aion", true);
+	if (!OidIsValid(wrapper))
+		return false;
+
+	/* While the foreign table is being created it has no row here yet. */
+	tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	server = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver;
+	ReleaseSysCache(tuple);
+
+	return GetForeignServer(server)->fdwid == wrapper;
+}
+
+/* Cluster and database, as in aion.stream_def.home. Palloc'd. */
+char *
+registry_home(void)
+{
+	return psprintf(UINT64_FORMAT "/%u", GetSystemIdentifier(), MyDatabaseId);
+}
+
+/* Reads one row of aion.stream_def. */
+static void
+read_entry(HeapTuple tuple, TupleDesc desc, RegistryEntry *entry)
+{
+	bool		isnull;
+	char	   *home = TextDatumGetCString(heap_getattr(tuple, DEF_HOME, desc, &isnull));
+	char	   *own = registry_home();
+
+	entry->journal = DatumGetObjectId(heap_getattr(tuple, DEF_JOURNAL, desc, &isnull));
+	entry->blocks = DatumGetObjectId(heap_getattr(tuple, DEF_BLOCKS, desc, &isnull));
+	entry->bucket_width = DatumGetInt64(heap_getattr(tuple, DEF_BUCKET_WIDTH, desc, &isnull));
+	entry->durable = DatumGetBool(heap_getattr(tuple, DEF_DURABLE, desc, &isnull));
+	entry->elsewhere = strcmp(home, own) != 0;
+	entry->here = !entry->elsewhere &&
+		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(entry->journal)) &&
+		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(entry->blocks));
+	pfree(home);
+	pfree(own);
+}
+
+/* See registry.h. */
+bool
+registry_read(Oid relid, RegistryEntry *entry)
+{
+	ExtensionScan scan;
+	HeapTuple	tuple;
+
+	if (!extension_scan_begin(&scan, "stream_def", "stream_def_pkey", DEF_STREAM,
+							  relid, AccessShareLock))
+		return false;
+	tuple = extension_scan_next(&scan);
+	if (tuple != NULL)
+		read_entry(tuple, RelationGetDescr(scan.rel), entry);
+	extension_scan_end(&scan);
+
+	return tuple != NULL;
+}
+
+/*
+ * All registered streams of this database (OIDs), as "snapshot" shows them, or
+ * as they are now if that is NULL. Those whose foreign table or storage is
+ * gone, or that came from elsewhere, are left out.
+ */
+List *
+registry_list(Snapshot snapshot)
+{
+	Oid			relid = extension_relation("stream_def");
+	List	   *result = NIL;
+	Relation	rel;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!OidIsValid(relid))
+		return NIL;
+	rel = table_open(relid, AccessShareLock);
+	scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		TupleDesc	desc = RelationGetDescr(rel);
+		RegistryEntry entry;
+		bool		isnull;
+		Oid			stream = DatumGetObjectId(heap_getattr(tuple, DEF_STREAM, desc, &isnull));
+
+		read_entry(tuple, desc, &entry);
+		if (entry.here && stream_is_stream(stream))
+			result = lappend_oid(result, stream);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+
+	return result;
+}
+
+/* All registered streams of this database, under the active snapshot. */
+List *
+stream_list(void)
+{
+	return registry_list(GetActiveSnapshot());
+}
+
+/* OID of the index of a p-bucket table. */
+static Oid
+blocks_index(Oid blocks)
+{
+	Relation	rel = table_open(blocks, AccessShareLock);
+	List	   *indexes = RelationGetIndexList(rel);
+	Oid			result = indexes == NIL ? InvalidOid : linitial_oid(indexes);
+
+	table_close(rel, AccessShareLock);
+	if (!OidIsValid(result))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("table \"%s\" of an aion stream has lost its index", get_rel_name(blocks)),
+				 errhint("CREATE INDEX ON %s (bucket).",
+						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(blocks)),
+													get_rel_name(blocks)))));
+	return result;
+}
+
+/* Builds the definition of "rel", a stream, in the current memory context. */
+static StreamInfo *
+build_info(Relation rel)
+{
+	StreamInfo *info = palloc0(sizeof(StreamInfo));
+	RegistryEntry entry;
+
+	info->relid = RelationGetRelid(rel);
+	stream_parse_options(GetForeignTable(info->relid)->options, &info->options);
+	info->time_attnum = stream_event_time_column(rel, info->options.event_time);
+	info->time_is_timestamp =
+		TupleDescAttr(RelationGetDescr(rel), info->time_attnum - 1)->atttypid == TIMESTAMPOID;
+
+	info->storage.stream = info->relid;
+	info->storage.compress = info->options.compress;
+	info->storage.bucket_width = info->options.bucket_width;
+	if (registry_read(info->relid, &entry) && entry.here)
+	{
+		info->has_storage = true;
+		info->storage.journal = entry.journal;
+		info->storage.blocks = entry.blocks;
+		info->storage.blocks_index = blocks_index(entry.blocks);
+		info->storage.bucket_width = entry.bucket_width;
+	}
+	stored_columns_build(rel, info);
+
+	return info;
+}
+
+/* Frees replaced entries if nobody can hold a pointer to them any more. */
+static void
+free_retired(void)
+{
+	ListCell   *cell;
+
+	if (!retired_are_old)
+		return;
+	foreach(cell, retired)
+		MemoryContextDelete((MemoryContext) lfirst(cell));
+	list_free(retired);
+	retired = NIL;
+	retired_are_old = false;
+}
+
+/* Takes an entry out of the cache; its memory stays until a later transaction. */
+static void
+retire(CacheEntry *entry)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	retired = lappend(retired, entry->context);
+	MemoryContextSwitchTo(old);
+	hash_search(cache, &entry->relid, HASH_REMOVE, NULL);
+}
+
+/* Builds an entry for "rel" and puts it into the cache. */
+static StreamInfo *
+cache_build(Relation rel)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "aion stream",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	uint64		before = invalidations;
+	Oid			relid = RelationGetRelid(rel);
+	StreamInfo *info = build_info(rel);
+	CacheEntry *entry;
+
+	MemoryContextSwitchTo(old);
+	entry = hash_search(cache, &relid, HASH_FIND, NULL);
+	if (entry != NULL)
+		retire(entry);
+	entry = hash_search(cache, &relid, HASH_ENTER, NULL);
+	MemoryContextSetParent(context, CacheMemoryContext);
+	entry->context = context;
+	entry->info = info;
+	entry->initial_lateness = aion_initial_lateness;
+	entry->valid = (before == invalidations);
+
+	return info;
+}
+
+/* Reports that relid is no stream. */
+static void
+refuse_relation(Oid relid)
+{
+	char	   *name = get_rel_name(relid);
+
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not a stream", name),
+			 errdetail("A stream is a foreign table on server \"aion\".")));
+}
+
+/* See stream.h. */
+const StreamInfo *
+stream_lookup(Oid relid, bool missing_ok)
+{
+	CacheEntry *entry = cache == NULL ? NULL : hash_search(cache, &relid, HASH_FIND, NULL);
+	Relation	rel;
+	StreamInfo *info;
+
+	if (entry != NULL && entry->valid && entry->initial_lateness == aion_initial_lateness)
+		return entry->info;
+
+	free_retired();
+	if (!stream_is_stream(relid))
+	{
+		if (entry != NULL)
+			retire(entry);
+		if (!missing_ok)
+			refuse_relation(relid);
+		return NULL;
+	}
+
+	rel = try_relation_open(relid, AccessShareLock);
+	if (rel == NULL)
+	{
+		if (!missing_ok)
+			refuse_relation(relid);
+		return NULL;
+	}
+	info = cache_build(rel);
+	relation_close(rel, AccessShareLock);
+
+	return info;
+}
+
+/* See stream.h. */
+const StreamInfo *
+stream_register(Oid relid, int64 bucket_width)
+{
+	const StreamInfo *info = stream_lookup(relid, false);
+	RegistryEntry entry;
+	int64		width;
+
+	if (info->has_storage)
+		return info;
+
+	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	AcceptInvalidationMessages();
+	info = stream_lookup(relid, false);
+	if (info->has_storage)
+		return info;
+
+	if (registry_read(relid, &entry) && entry.elsewhere)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("stream \"%s\" is being restored", get_rel_name(relid)),
+				 errdetail("Its registry entry was made by another database.")));
+
+	width = info->options.bucket_width;
+	if (width == 0)
+		width = bucket_width > 0 ? bucket_width : DEFAULT_BUCKET_WIDTH;
+	storage_delete_rows(relid);
+	storage_create(relid, width, info->options.durable);
+	DEBUG_POINT("stream_registered");
+
+	info = stream_lookup(relid, false);
+	Assert(info->has_storage);
+	return info;
+}
+
+/* See stream.h. */
+void
+stream_definitions_changed(void)
+{
+	Oid			relid = extension_relation("stream_def");
+
+	if (OidIsValid(relid))
+		CacheInvalidateRelcacheByRelid(relid);
+	if (stream_wake_hook != NULL)
+		stream_wake_hook();
+}
+
+/* Relcache callback: the entry of relid, or all, must be built anew. */
+static void
+invalidate(Datum arg, Oid relid)
+{
+	invalidations++;
+	if (OidIsValid(relid))
+	{
+		CacheEntry *entry = hash_search(cache, &relid, HASH_FIND, NULL);
+
+		if (entry != NULL)
+			entry->valid = false;
+	}
+	else
+	{
+		HASH_SEQ_STATUS status;
+		CacheEntry *entry;
+
+		hash_seq_init(&status, cache);
+		while ((entry = hash_seq_search(&status)) != NULL)
+			entry->valid = false;
+	}
+}
+
+/* Pointers that a transaction took from the cache are dead once it ended. */
+static void
+transaction_ended(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		retired_are_old = true;
+}
+
+/* Called once, from _PG_init. */
+void
+stream_registry_init(void)
+{
+	HASHCTL		control = {0};
+
+	control.keysize = sizeof(Oid);
+	control.entrysize = sizeof(CacheEntry);
+	cache = hash_create("aion streams", 16, &control, HASH_ELEM | HASH_BLOBS);
+	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
+	RegisterXactCallback(transaction_ended, NULL);
+}

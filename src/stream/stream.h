@@ -1,0 +1,122 @@
+/*
+ * stream.h
+ *	  A stream: its options, its storage, and how other layers reach them.
+ *
+ * stream_lookup() is the one way to a stream's definition. Entries live in a
+ * backend-local cache and are rebuilt after an invalidation of the foreign
+ * table; a pointer is good until the next call that may process invalidations
+ * while the caller holds no lock on the stream, so: lock the stream first.
+ */
+#ifndef AION_STREAM_H
+#define AION_STREAM_H
+
+#include "postgres.h"
+#include "nodes/parsenodes.h"
+#include "utils/rel.h"
+
+#include "store/accounted.h"
+#include "store/storage.h"
+#include "time/lateness.h"
+#include "time/watermark.h"
+
+typedef enum OnExpired
+{
+	ON_EXPIRED_KEEP,
+	ON_EXPIRED_DROP,
+	ON_EXPIRED_ERROR
+} OnExpired;
+
+typedef struct StreamOptions
+{
+	char	   *event_time;		/* column name */
+	int64		bucket_width;	/* microseconds; 0: not given */
+	WatermarkConfig watermark;	/* delay, idle time-out, max_ahead, manual */
+	int64		watermark_interval; /* microseconds of processing time */
+	Lateness	allowed_lateness;	/* default: aion.initial_lateness */
+	OnExpired	on_expired;
+	bool		durable;
+	bool		compress;
+} StreamOptions;
+
+/* How a stored column relates to the stream's. */
+typedef struct StoredColumn
+{
+	AttrNumber	attnum;			/* in the foreign table */
+	bool		as_text;		/* its stored form would contain OIDs */
+} StoredColumn;
+
+typedef struct StreamInfo
+{
+	Oid			relid;
+	StreamOptions options;
+	bool		has_storage;	/* registered: storage's relations exist */
+	StreamStorage storage;		/* journal etc. InvalidOid while !has_storage; stored is always set */
+	StoredColumn *columns;		/* storage.stored->natts of them */
+	bool		identity;		/* stored tuple == row of the table: no dropped or as_text column */
+	AttrNumber	time_attnum;	/* of the event time, in the foreign table */
+	bool		time_is_timestamp;	/* "timestamp", read as UTC */
+} StreamInfo;
+
+/* GUC aion.initial_lateness, in seconds (30 days). */
+extern int	aion_initial_lateness;
+
+/* Errors out (ERRCODE_WRONG_OBJECT_TYPE and the like) if relid is no stream, unless missing_ok: NULL. */
+extern const StreamInfo *stream_lookup(Oid relid, bool missing_ok);
+
+/* True if relid is a foreign table of the wrapper "aion". */
+extern bool stream_is_stream(Oid relid);
+
+/*
+ * Makes journal, p-bucket table and registry rows if the stream has none yet;
+ * bucket_width (microseconds) counts only then and if the option is not set.
+ * The caller holds at least RowExclusiveLock on the stream; takes a
+ * self-exclusive lock on it until commit only if there is something to make.
+ * Returns the refreshed entry.
+ */
+extern const StreamInfo *stream_register(Oid relid, int64 bucket_width);
+
+/* All registered streams of this database (OIDs), under the active snapshot. */
+extern List *stream_list(void);
+
+/*
+ * Called for a stream that was truncated, in the truncating transaction, after
+ * its storage was replaced; and for a column about to be dropped, retyped or
+ * renamed (attnum) so that the view layer can refuse. Set by the view layer.
+ */
+typedef void (*StreamTruncateHook) (Oid stream);
+extern StreamTruncateHook stream_truncate_hook;
+
+/* Relcache invalidation sent to this table tells the scheduler to reload definitions. */
+extern void stream_definitions_changed(void);
+
+/* Set by the worker layer: wakes the scheduler of this database after commit. */
+typedef void (*StreamWakeHook) (void);
+extern StreamWakeHook stream_wake_hook;
+
+/* options.c */
+extern void stream_parse_options(List *options, StreamOptions *result);	/* errors out on a bad one */
+
+/* ddl.c: called by aion.c's hooks; see there for when */
+extern void stream_ddl_init(void);
+/* registry.c */
+extern void stream_registry_init(void);
+/* truncate.c: ExecForeignTruncate */
+extern void stream_exec_truncate(List *rels, DropBehavior behavior, bool restart_seqs);
+/* ingest.c */
+extern void stream_ingest_init(void);
+
+/* ingest.c: true if this transaction has written to a stream (sync and refresh are refused then). */
+extern bool stream_transaction_has_written(void);
+
+/* ingest.c: puts "advance the watermark to t" into the stream's journal, as events are. */
+extern void stream_ingest_control(Oid relid, EventTime t);
+
+/* window_context.c: the window that a firing runs in; scans of that stream yield its events alone. */
+extern void stream_window_set(Oid stream, EventTime start, EventTime end, struct Accounted *set);
+extern void stream_window_unset(void);	/* safe to call when none is set */
+extern bool stream_window_get(Oid stream, EventTime *start, EventTime *end, struct Accounted **set);	/* stream InvalidOid: whichever */
+
+/* unpack.c: a packed event as json, names as keys (pinned, locale-free output). */
+extern Datum stream_event_to_jsonb(const StreamInfo *stream, MinimalTuple event);
+
+#endif							/* AION_STREAM_H */

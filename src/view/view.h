@@ -1,0 +1,73 @@
+/*
+ * view.h
+ *	  Continuous views: what the workers need of them.
+ */
+#ifndef AION_VIEW_H
+#define AION_VIEW_H
+
+#include "postgres.h"
+#include "nodes/pg_list.h"
+
+#include "time/lateness.h"
+#include "time/window.h"
+
+/* A row of aion.view_def, with the stream's defaults applied. */
+typedef struct ContinuousView
+{
+	Oid			view;			/* the user's view */
+	Oid			stream;
+	Oid			definition;
+	Oid			results;
+	WindowSpec	window;
+	int64		early;			/* microseconds of processing time; 0: none */
+	Lateness	allowed_lateness;
+	bool		backfill;
+	bool		paused;
+} ContinuousView;
+
+/* All continuous views of this database whose relations exist, under the active snapshot. Palloc'd. */
+extern List *view_list(void);
+
+/* True if the current transaction created the view: nothing can be fired for it yet. */
+extern bool view_created_here(Oid view);
+
+/*
+ * Deletes the rows of window_state, window_firing and view_state whose view was
+ * dropped. For the scheduler, inside a transaction with an active snapshot, when it
+ * has seen that definitions changed and at its start: DROP VIEW itself doesn't touch
+ * those rows, or it would make the scheduler wait for the user's commit.
+ */
+extern void view_forget_dropped(void);
+
+typedef enum FiringKind
+{
+	FIRING_EARLY,
+	FIRING_ON_TIME,
+	FIRING_LATE,
+	FIRING_FINAL
+} FiringKind;
+
+typedef enum FiringOutcome
+{
+	FIRING_DONE,				/* result committed */
+	FIRING_GONE,				/* view or stream no longer there */
+	FIRING_FAILED,				/* the query failed: recorded, stays so until its next firing */
+	FIRING_RETRY				/* transient error (classes 40, 53, 55, 57, 58): recorded, try again with back-off */
+} FiringOutcome;
+
+/*
+ * Executes one window of one view and replaces its result. To be called in a
+ * worker outside any transaction; uses its own. Idempotent (I6); two calls for
+ * the same window, in whatever processes, go one after the other. On a failure
+ * the error is recorded in aion.window_firing and in the server log at most
+ * once per window and message. Counts the firing under "kind" in aion.window_firing;
+ * FIRING_ON_TIME with final_too counts as both.
+ * *fired_events = window_state.events that the result reflects.
+ */
+extern FiringOutcome view_fire(Oid view, EventTime window_start, FiringKind kind,
+							   bool final_too, int64 *fired_events);
+
+/* Hooks, function pointers of the stream layer; called once from _PG_init. */
+extern void view_init(void);
+
+#endif							/* AION_VIEW_H */

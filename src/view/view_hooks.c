@@ -1,0 +1,118 @@
+/*
+ * view_hooks.c
+ *	  What happens to a continuous view when its relations or its stream change.
+ *
+ *	  view dropped, in whatever way: its row in aion.view_def goes (its window
+ *			rows after the commit, see catalog.c); the core drops the rest
+ *	  owner of the view changed, also by REASSIGN OWNED: definition and results follow
+ *	  stream truncated: results and window rows of its views go; the scheduler
+ *			then takes the views up as if they were new
+ *
+ * All of it is part of the transaction that changes the relation.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "catalog/indexing.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "commands/tablecmds.h"
+#include "miscadmin.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "stream/stream.h"
+#include "view/view_internal.h"
+
+static object_access_hook_type previous_object_access_hook;
+
+/* The owner of a relation as this very command has left it, which the caches don't show yet. */
+static Oid
+owner_as_changed(Oid relid)
+{
+	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			owner = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(pg_class, ClassOidIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	systable_endscan(scan);
+	table_close(pg_class, AccessShareLock);
+	return owner;
+}
+
+/*
+ * Gives definition and results the owner that the view just got. Whoever could change
+ * the view's owner may do that: they are parts of the view. Does nothing after other
+ * changes to a view, owners being the same then.
+ */
+static void
+follow_owner(Oid view)
+{
+	ViewRow    *row = view_row_read(view);
+	Oid			owner;
+
+	if (row == NULL)
+		return;
+	owner = owner_as_changed(view);
+	if (!OidIsValid(owner))
+		return;
+	if (owner_as_changed(row->results) != owner)
+		ATExecChangeOwner(row->results, owner, true, AccessExclusiveLock);
+	if (owner_as_changed(row->definition) != owner)
+		ATExecChangeOwner(row->definition, owner, true, AccessExclusiveLock);
+}
+
+/* Object access hook: runs for every object in every database, so it leaves early. */
+static void
+view_object_access(ObjectAccessType access, Oid class_id, Oid object, int sub, void *arg)
+{
+	if (previous_object_access_hook)
+		previous_object_access_hook(access, class_id, object, sub, arg);
+
+	if (class_id != RelationRelationId || sub != 0 || IsBinaryUpgrade ||
+		(access != OAT_DROP && access != OAT_POST_ALTER) ||
+		get_rel_relkind(object) != RELKIND_VIEW || !view_catalog_exists())
+		return;
+	if (access == OAT_POST_ALTER)
+		follow_owner(object);
+	else if (view_row_delete(object))
+		stream_definitions_changed();
+}
+
+/*
+ * Stream truncate hook: the stream is locked exclusively, which keeps
+ * scheduler and executors away from its views.
+ */
+static void
+view_stream_truncated(Oid stream)
+{
+	ListCell   *lc;
+
+	foreach(lc, view_rows_of_stream(stream))
+	{
+		ViewRow    *row = lfirst(lc);
+
+		view_state_delete(row->view);
+		results_delete_all(row);
+	}
+}
+
+/* Hooks, function pointers of the stream layer; called once from _PG_init. */
+void
+view_init(void)
+{
+	previous_object_access_hook = object_access_hook;
+	object_access_hook = view_object_access;
+	stream_truncate_hook = view_stream_truncated;
+}

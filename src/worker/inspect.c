@@ -1,0 +1,277 @@
+/*
+ * inspect.c
+ *	  The parts of the inspection views that SQL can't reach: buckets, and
+ *	  events that were set aside.
+ *
+ * The views call these with the rights of whoever looks, so each checks itself
+ * what he may see. Journals and p-buckets are read under the statement's snapshot,
+ * shared memory as it is at the moment; a bucket that is being destaged
+ * may thus show in both. Blocks are counted by their rows, not read.
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "store/journal.h"
+#include "store/mbucket.h"
+#include "store/pbucket.h"
+#include "stream/extension.h"
+#include "stream/stream.h"
+#include "time/bucket.h"
+#include "worker/control.h"
+
+#define BUCKET_COLUMNS 9
+#define BLOCKS_DATA 6			/* attribute number of data in a table of blocks */
+#define SET_ASIDE_ID 1
+#define SET_ASIDE_STREAM 2
+#define SET_ASIDE_EVENT 4
+
+typedef struct BucketSums
+{
+	int64		number;			/* hash key */
+	int64		memory_events;
+	int64		memory_bytes;
+	int64		disk_events;
+	int64		disk_bytes;
+	int64		journal_events;
+} BucketSums;
+
+static BucketSums *
+find_sums(HTAB *buckets, int64 number)
+{
+	bool		found;
+	BucketSums *sums = hash_search(buckets, &number, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		memset(sums, 0, sizeof(*sums));
+		sums->number = number;
+	}
+	return sums;
+}
+
+static void
+sum_memory(HTAB *buckets, Oid journal)
+{
+	int			n = 0;
+	MBucketInfo *infos = control_available() ? mbucket_list(journal, &n) : NULL;
+
+	for (int i = 0; i < n; i++)
+	{
+		BucketSums *sums;
+
+		if (infos[i].events == 0)
+			continue;
+		sums = find_sums(buckets, infos[i].number);
+		sums->memory_events = infos[i].events;
+		sums->memory_bytes = infos[i].bytes;
+	}
+}
+
+static void
+sum_journal(HTAB *buckets, Oid journal)
+{
+	Relation	rel = try_table_open(journal, AccessShareLock);
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	if (rel == NULL)
+		return;
+	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		const JournalRow *row = JOURNAL_ROW(tuple);
+
+		CHECK_FOR_INTERRUPTS();
+		if (row->nevents > 0)
+			find_sums(buckets, row->bucket)->journal_events += row->nevents;
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+static void
+sum_blocks(HTAB *buckets, Oid blocks)
+{
+	Relation	rel = try_table_open(blocks, AccessShareLock);
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	if (rel == NULL)
+		return;
+	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		const PBucketRow *row = PBUCKET_ROW(tuple);
+		BucketSums *sums;
+		bool		isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		if (row->bucket == PBUCKET_MARK)
+			continue;
+		sums = find_sums(buckets, row->bucket);
+		sums->disk_events += row->nevents;
+		sums->disk_bytes += toast_datum_size(heap_getattr(tuple, BLOCKS_DATA,
+														  RelationGetDescr(rel), &isnull));
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+/* filling, past or purging, by what the scheduler has published. Nothing is staged ahead yet. */
+static const char *
+bucket_state(const StreamFacts *facts, EventTime end)
+{
+	if (facts == NULL || end > facts->past_before)
+		return "filling";
+	return end <= facts->purge_before ? "purging" : "past";
+}
+
+static void
+put_stream_buckets(ReturnSetInfo *rsinfo, const StreamStorage *storage)
+{
+	HASHCTL		ctl;
+	HTAB	   *buckets;
+	HASH_SEQ_STATUS seq;
+	BucketSums *sums;
+	StreamFacts facts;
+	bool		has_facts;
+
+	memset(&ctl, 0, sizeof(ctl));
+	ctl.keysize = sizeof(int64);
+	ctl.entrysize = sizeof(BucketSums);
+	ctl.hcxt = CurrentMemoryContext;
+	buckets = hash_create("aion bucket sums", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+
+	sum_memory(buckets, storage->journal);
+	sum_journal(buckets, storage->journal);
+	sum_blocks(buckets, storage->blocks);
+	has_facts = control_available() && control_facts(storage->stream, &facts) &&
+		facts.journal == storage->journal;
+
+	hash_seq_init(&seq, buckets);
+	while ((sums = hash_seq_search(&seq)) != NULL)
+	{
+		EventTime	end = bucket_end(storage->bucket_width, sums->number);
+		Datum		values[BUCKET_COLUMNS];
+		bool		nulls[BUCKET_COLUMNS] = {false};
+
+		values[0] = ObjectIdGetDatum(storage->stream);
+		values[1] = TimestampTzGetDatum(bucket_start(storage->bucket_width, sums->number));
+		values[2] = TimestampTzGetDatum(Min(end, EVENT_TIME_MAX));
+		values[3] = CStringGetTextDatum(bucket_state(has_facts ? &facts : NULL, end));
+		values[4] = Int64GetDatum(sums->memory_events);
+		values[5] = Int64GetDatum(sums->memory_bytes);
+		values[6] = Int64GetDatum(sums->disk_events);
+		values[7] = Int64GetDatum(sums->disk_bytes);
+		values[8] = Int64GetDatum(sums->journal_events);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	hash_destroy(buckets);
+}
+
+PG_FUNCTION_INFO_V1(aion_bucket_list);
+
+/* aion.bucket_list(): buckets of all streams on which the user has any privilege */
+Datum
+aion_bucket_list(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	foreach(lc, stream_list())
+	{
+		Oid			stream = lfirst_oid(lc);
+		const StreamInfo *info;
+		StreamStorage storage;
+
+		LockRelationOid(stream, AccessShareLock);
+		info = stream_is_stream(stream) ? stream_lookup(stream, true) : NULL;
+		if (info == NULL || !info->has_storage ||
+			pg_class_aclmask(stream, GetUserId(), ACL_ALL_RIGHTS_RELATION, ACLMASK_ANY) == 0)
+		{
+			UnlockRelationOid(stream, AccessShareLock);
+			continue;
+		}
+		storage = info->storage;
+		put_stream_buckets(rsinfo, &storage);
+	}
+	return (Datum) 0;
+}
+
+/* The packed event of a row of aion.set_aside as a MAXALIGNed copy, and its stream; NULL: no such row. */
+static MinimalTuple
+read_set_aside(int64 id, Oid *stream)
+{
+	Oid			table = extension_relation("set_aside");
+	Oid			index = extension_relation("set_aside_pkey");
+	Relation	rel;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+	MinimalTuple event = NULL;
+
+	if (!OidIsValid(table))
+		return NULL;
+	rel = table_open(table, AccessShareLock);
+	ScanKeyInit(&key, SET_ASIDE_ID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	scan = systable_beginscan(rel, index, OidIsValid(index), GetActiveSnapshot(), 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		isnull;
+		bytea	   *packed;
+		Size		size;
+
+		*stream = DatumGetObjectId(heap_getattr(tuple, SET_ASIDE_STREAM,
+												RelationGetDescr(rel), &isnull));
+		packed = DatumGetByteaPP(heap_getattr(tuple, SET_ASIDE_EVENT,
+											  RelationGetDescr(rel), &isnull));
+		size = VARSIZE_ANY_EXHDR(packed);
+		event = palloc(Max(size, SizeofMinimalTupleHeader));
+		memcpy(event, VARDATA_ANY(packed), size);
+		if (size < SizeofMinimalTupleHeader || event->t_len > size)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("event " INT64_FORMAT " that was set aside is damaged", id)));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return event;
+}
+
+PG_FUNCTION_INFO_V1(aion_set_aside_event);
+
+/* aion.set_aside_event(id bigint): the event as jsonb; NULL unless the user may SELECT from its stream */
+Datum
+aion_set_aside_event(PG_FUNCTION_ARGS)
+{
+	Oid			stream = InvalidOid;
+	MinimalTuple event = read_set_aside(PG_GETARG_INT64(0), &stream);
+	const StreamInfo *info;
+
+	if (event == NULL)
+		PG_RETURN_NULL();
+	LockRelationOid(stream, AccessShareLock);
+	info = stream_is_stream(stream) ? stream_lookup(stream, true) : NULL;
+	if (info == NULL || pg_class_aclcheck(stream, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		PG_RETURN_NULL();
+	return stream_event_to_jsonb(info, event);
+}

@@ -1,0 +1,585 @@
+/*
+ * io.c
+ *	  Moves events from memory and journal to p-buckets, and out of the store.
+ *
+ * Per stream, by what the scheduler has published: fold the journal (after each
+ * start of shared memory, when told so), purge, destage past buckets that
+ * are worth it, destage everything when asked for; over all streams: relief of short
+ * memory; after that: VACUUM of journals. Each job is a transaction of its
+ * own, which the store makes atomic (I2); a crash undoes the job that was under way and no
+ * more, and what is due is found again. Only accounted events are
+ * touched, by the set stored in stream_state under the job's own snapshot.
+ *
+ * No relation lock is waited for: a stream, journal or table that someone has
+ * locked is left for the next time, so that DDL never deadlocks with this.
+ * What is due is not decided here.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "debug_point.h"
+#include "store/destage.h"
+#include "store/mbucket.h"
+#include "stream/extension.h"
+#include "stream/stream.h"
+#include "time/bucket.h"
+#include "worker/io.h"
+#include "worker/journal_vacuum.h"
+#include "worker/purge_lock.h"
+#include "worker/table_row.h"
+#include "worker/worker.h"
+
+#define IDLE_MS 60000			/* then the worker leaves */
+#define WORTHWHILE_BYTES (64 * 1024)	/* a past bucket goes at once if it holds that much, */
+#define COOLING_MS 2000			/* else when it has not changed for so long */
+#define LOCKED_MS 200			/* before trying again what was locked */
+#define PRESSURE_MS 500			/* the same for memory that could not be freed */
+#define PRESSURE_HIGH 75		/* percent of aion.memory */
+#define PRESSURE_LOW 60
+
+typedef enum IOJob
+{
+	IO_LOOK,					/* only learn the bucket width */
+	IO_DESTAGE,
+	IO_FOLD,
+	IO_PURGE
+} IOJob;
+
+typedef enum IOResult
+{
+	IO_OK,
+	IO_LOCKED,					/* someone has a lock in the way: try again */
+	IO_GONE						/* no such stream (any more), or it is not taken up yet */
+} IOResult;
+
+typedef struct IOTask
+{
+	const StreamFacts *facts;
+	IOJob		job;
+	int64		bucket;			/* IO_DESTAGE: number */
+	EventTime	purge_before;	/* result of IO_PURGE: what was purged */
+	int64		moved;			/* result: number of events moved or removed */
+} IOTask;
+
+/* What this process remembers of a journal. */
+typedef struct StreamMemory
+{
+	Oid			journal;		/* hash key */
+	int64		bucket_width;	/* 0: not known yet */
+	int			failures;		/* in sequence */
+	TimestampTz retry_at;		/* after a failure, not before */
+} StreamMemory;
+
+static HTAB *memories = NULL;
+static MemoryContext io_context = NULL;
+
+/* The earlier of two waiting times, -1 being never. */
+static long
+sooner(long a, long b)
+{
+	return a < 0 ? b : b < 0 ? a : Min(a, b);
+}
+
+static void
+io_init(void)
+{
+	HASHCTL		ctl;
+
+	if (io_context != NULL)
+		return;
+	memset(&ctl, 0, sizeof(ctl));
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(StreamMemory);
+	memories = hash_create("aion journals", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	io_context = AllocSetContextCreate(TopMemoryContext, "aion I/O", ALLOCSET_DEFAULT_SIZES);
+}
+
+static StreamMemory *
+remember(Oid journal)
+{
+	bool		found;
+	StreamMemory *memory = hash_search(memories, &journal, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		memset(memory, 0, sizeof(*memory));
+		memory->journal = journal;
+	}
+	return memory;
+}
+
+/* ---- one job ---- */
+
+/*
+ * Locks aion's own tables that a job reads, without waiting, so that DROP
+ * EXTENSION is neither waited for nor met half-way. Returns stream_state or NULL.
+ */
+static Relation
+lock_registry(void)
+{
+	static const char *const read_only[] = {"stream_def", "added_column"};
+
+	for (int i = 0; i < lengthof(read_only); i++)
+	{
+		Relation	rel = table_row_open(read_only[i], AccessShareLock, false);
+
+		if (rel == NULL)
+			return NULL;
+		table_close(rel, NoLock);
+	}
+	return table_row_open("stream_state", RowExclusiveLock, false);
+}
+
+/* Locks the stream and its storage; sets *info. In a transaction. */
+static IOResult
+lock_stream(const StreamFacts *facts, const StreamInfo **info)
+{
+	const StreamStorage *storage;
+
+	if (!ConditionalLockRelationOid(facts->stream, AccessShareLock))
+		return IO_LOCKED;
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(facts->stream)))
+		return IO_GONE;
+	*info = stream_lookup(facts->stream, true);
+	if (*info == NULL || !(*info)->has_storage || (*info)->storage.journal != facts->journal)
+		return IO_GONE;
+	storage = &(*info)->storage;
+	if (!ConditionalLockRelationOid(storage->journal, RowExclusiveLock) ||
+		!ConditionalLockRelationOid(storage->blocks, RowExclusiveLock))
+		return IO_LOCKED;
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(storage->journal)) ||
+		!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(storage->blocks)))
+		return IO_GONE;
+	return IO_OK;
+}
+
+/* The set that accounting has stored for the stream; NULL: none yet. */
+static Accounted *
+read_accounted(Relation state, Oid stream)
+{
+	HeapTuple	tuple = table_row_fetch(state, GetActiveSnapshot(), stream);
+	Oid			output;
+	bool		varlena;
+	bool		isnull;
+	Datum		datum;
+
+	if (tuple == NULL)
+		return NULL;
+	datum = heap_getattr(tuple, STREAM_STATE_ACCOUNTED, RelationGetDescr(state), &isnull);
+	Assert(!isnull);
+	getTypeOutputInfo(TupleDescAttr(RelationGetDescr(state), STREAM_STATE_ACCOUNTED - 1)->atttypid,
+					  &output, &varlena);
+	return accounted_from_text(OidOutputFunctionCall(output, datum));
+}
+
+/* Records the greatest event time among those purged. The row may be waited for: nothing waits for us meanwhile. */
+static void
+record_purged(Oid stream, EventTime last)
+{
+	Oid			types[] = {REGCLASSOID, TIMESTAMPTZOID};
+	Datum		values[] = {ObjectIdGetDatum(stream), TimestampTzGetDatum(last)};
+
+	SPI_connect();
+	if (SPI_execute_with_args("UPDATE aion.stream_state"
+							  " SET purged_time = greatest(purged_time, $2)"
+							  " WHERE stream OPERATOR(pg_catalog.=) $1",
+							  2, types, values, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not record a purge");
+	SPI_finish();
+}
+
+/*
+ * Up to where to purge now: what is published counts, and it stays true until
+ * the end of the transaction (purge_lock.h). Without a published entry the scheduler itself
+ * is calling, with its own facts. False: the scheduler is about to change it.
+ */
+static bool
+lock_purge(const StreamFacts *facts, EventTime *before)
+{
+	StreamFacts published;
+
+	if (!purge_lock(facts->stream))
+		return false;
+	*before = facts->purge_before;
+	if (control_facts(facts->stream, &published) && published.journal == facts->journal)
+		*before = published.purge_before;
+	return true;
+}
+
+/* The body of a job, in its transaction. */
+static IOResult
+do_job(IOTask *task)
+{
+	const StreamFacts *facts = task->facts;
+	Relation	state;
+	const StreamInfo *info;
+	Accounted  *set;
+	EventTime	last = EVENT_TIME_NEVER;
+	IOResult	result;
+
+	state = lock_registry();
+	if (state == NULL)
+		return IO_LOCKED;
+	result = lock_stream(facts, &info);
+	if (result == IO_OK && task->job == IO_PURGE && !lock_purge(facts, &task->purge_before))
+		result = IO_LOCKED;
+	if (result != IO_OK)
+	{
+		table_close(state, NoLock);
+		return result;
+	}
+	remember(facts->journal)->bucket_width = info->storage.bucket_width;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	set = read_accounted(state, facts->stream);
+	table_close(state, NoLock);
+	if (set == NULL)
+		result = IO_GONE;
+	else if (task->job == IO_DESTAGE)
+		task->moved = destage_bucket(&info->storage, set, task->bucket);
+	else if (task->job == IO_FOLD)
+		task->moved = destage_fold(&info->storage, set);
+	else if (task->job == IO_PURGE && task->purge_before > facts->purged_before)
+	{
+		task->moved = destage_purge(&info->storage, set, task->purge_before, &last);
+		DEBUG_POINT("io_purged");
+		if (task->moved > 0)
+			record_purged(facts->stream, last);
+	}
+	PopActiveSnapshot();
+	return result;
+}
+
+/* Does a job in its own transaction. Errors out. */
+static IOResult
+run_job(IOTask *task)
+{
+	IOResult	result;
+
+	task->moved = 0;
+	StartTransactionCommand();
+	result = do_job(task);
+	DEBUG_POINT("io_before_commit");
+	CommitTransactionCommand();
+	DEBUG_POINT("io_after_commit");
+	MemoryContextSwitchTo(io_context);
+	if (task->moved > 0)
+		(void) mbucket_reclaim(task->facts->journal);
+	CHECK_FOR_INTERRUPTS();
+	return result;
+}
+
+/* Destages one bucket. */
+static IOResult
+run_destage(const StreamFacts *facts, int64 bucket, int64 bytes)
+{
+	IOTask		task = {.facts = facts, .job = IO_DESTAGE, .bucket = bucket};
+	IOResult	result = run_job(&task);
+
+	if (task.moved > 0)
+		journal_vacuum_note(facts->journal, bytes);
+	return result;
+}
+
+/* ---- one stream ---- */
+
+/* A fold, after the destage of all buckets if that was asked for. */
+static IOResult
+empty_journal(StreamFacts *facts)
+{
+	bool		destage = facts->destage_done < facts->destage_wanted;
+	MBucketInfo *buckets;
+	int			n = 0;
+	IOTask		fold = {.facts = facts, .job = IO_FOLD};
+	IOResult	result = IO_OK;
+
+	buckets = destage ? mbucket_list(facts->journal, &n) : NULL;
+	for (int i = 0; i < n && result == IO_OK; i++)
+		if (buckets[i].accounted_any)
+			result = run_destage(facts, buckets[i].number, buckets[i].bytes);
+	if (result == IO_OK)
+		result = run_job(&fold);
+	if (result != IO_OK)
+		return result;
+	journal_vacuum_note(facts->journal, fold.moved > 0 ? JOURNAL_VACUUM_ANY : 0);
+	/* The wanted counters were read before: what was asked for since is still to be done. */
+	facts->fold_done = facts->fold_wanted;
+	facts->destage_done = facts->destage_wanted;
+	return IO_OK;
+}
+
+/* Destages the past buckets that are worth it; *again = ms until another will be, -1: none. */
+static IOResult
+destage_past(const StreamFacts *facts, int64 width, long *again)
+{
+	MBucketInfo *buckets;
+	int			n;
+	IOResult	result = IO_OK;
+
+	buckets = mbucket_list(facts->journal, &n);
+	for (int i = 0; i < n && result == IO_OK; i++)
+	{
+		MBucketInfo *bucket = &buckets[i];
+
+		if (bucket_end(width, bucket->number) > facts->past_before)
+			break;				/* they ascend */
+		if (!bucket->accounted_any)
+			continue;
+		if (bucket->bytes < WORTHWHILE_BYTES && bucket->age_ms < COOLING_MS)
+		{
+			*again = sooner(*again, COOLING_MS - Max(bucket->age_ms, 0));
+			continue;
+		}
+		result = run_destage(facts, bucket->number, bucket->bytes);
+	}
+	return result;
+}
+
+long
+io_stream_once(StreamFacts *facts)
+{
+	StreamMemory *memory;
+	IOTask		purge = {.facts = facts, .job = IO_PURGE};
+	IOTask		look = {.facts = facts, .job = IO_LOOK};
+	long		again = -1;
+	IOResult	result = IO_OK;
+
+	io_init();
+	MemoryContextSwitchTo(io_context);
+	memory = remember(facts->journal);
+
+	if (facts->fold_done < facts->fold_wanted || facts->destage_done < facts->destage_wanted)
+		result = empty_journal(facts);
+	if (result == IO_OK && facts->purge_before > facts->purged_before)
+	{
+		result = run_job(&purge);
+		if (result == IO_OK)
+		{
+			facts->purged_before = Max(facts->purged_before, purge.purge_before);
+			journal_vacuum_note(facts->journal, purge.moved > 0 ? JOURNAL_VACUUM_ANY : 0);
+		}
+	}
+	if (result == IO_OK && facts->past_before != EVENT_TIME_NEVER)
+	{
+		if (memory->bucket_width == 0)
+			result = run_job(&look);
+		if (result == IO_OK)
+			result = destage_past(facts, memory->bucket_width, &again);
+	}
+	if (result == IO_LOCKED)
+		again = sooner(again, LOCKED_MS);
+	(void) mbucket_reclaim(facts->journal);	/* what old scans held back, and aborted transactions left */
+	return again;
+}
+
+/* ---- all streams ---- */
+
+/* A bucket that could go. */
+typedef struct Candidate
+{
+	const StreamFacts *facts;
+	int64		number;
+	int64		bytes;
+	EventTime	end;
+} Candidate;
+
+static int
+compare_candidates(const void *a, const void *b)
+{
+	EventTime	x = ((const Candidate *) a)->end;
+	EventTime	y = ((const Candidate *) b)->end;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool
+memory_used_above(int percent)
+{
+	int64		used;
+	int64		total;
+
+	mbucket_usage(&used, &total);
+	return used > total / 100 * percent;
+}
+
+/*
+ * Destages buckets in any state, oldest first, while memory is short. Returns
+ * ms until it should try again, -1: enough is free.
+ */
+static long
+relieve_pressure(const StreamFacts *facts, int n)
+{
+	Candidate  *candidates = NULL;
+	int			ncandidates = 0;
+
+	if (!memory_used_above(PRESSURE_HIGH))
+		return -1;
+	for (int i = 0; i < n; i++)
+	{
+		int			nbuckets;
+		MBucketInfo *buckets = mbucket_list(facts[i].journal, &nbuckets);
+		int64		width = remember(facts[i].journal)->bucket_width;
+
+		if (nbuckets == 0 || width == 0)
+			continue;
+		candidates = candidates == NULL ? palloc(nbuckets * sizeof(Candidate)) :
+			repalloc(candidates, (ncandidates + nbuckets) * sizeof(Candidate));
+		for (int j = 0; j < nbuckets; j++)
+		{
+			if (!buckets[j].accounted_any)
+				continue;
+			candidates[ncandidates].facts = &facts[i];
+			candidates[ncandidates].number = buckets[j].number;
+			candidates[ncandidates].bytes = buckets[j].bytes;
+			candidates[ncandidates].end = bucket_end(width, buckets[j].number);
+			ncandidates++;
+		}
+	}
+	if (ncandidates > 0)
+		qsort(candidates, ncandidates, sizeof(Candidate), compare_candidates);
+	for (int i = 0; i < ncandidates && memory_used_above(PRESSURE_LOW); i++)
+		(void) run_destage(candidates[i].facts, candidates[i].number, candidates[i].bytes);
+	return memory_used_above(PRESSURE_HIGH) ? PRESSURE_MS : -1;
+}
+
+/* Bytes that memory holds of a stream: what its journal has to hold in any case. */
+static int64
+bytes_in_memory(Oid journal)
+{
+	int			n;
+	MBucketInfo *buckets = mbucket_list(journal, &n);
+	int64		bytes = 0;
+
+	for (int i = 0; i < n; i++)
+		bytes += buckets[i].bytes;
+	return bytes;
+}
+
+/* Everything for one stream; its errors delay it alone. */
+static long
+tend_stream(StreamFacts *facts)
+{
+	StreamMemory *memory = remember(facts->journal);
+	TimestampTz now = GetCurrentTimestamp();
+	volatile long again = -1;
+
+	if (memory->retry_at > now)
+		return (memory->retry_at - now) / 1000 + 1;
+	PG_TRY();
+	{
+		again = io_stream_once(facts);
+		again = sooner(again, journal_vacuum(facts->journal, bytes_in_memory(facts->journal)));
+		memory->failures = 0;
+	}
+	PG_CATCH();
+	{
+		again = worker_error(&memory->failures);
+		MemoryContextSwitchTo(io_context);
+		memory->retry_at = now + again * 1000;
+	}
+	PG_END_TRY();
+	control_progress(facts);
+	return again;
+}
+
+long
+io_run_once(void)
+{
+	static int	failures = 0;
+	StreamFacts *facts;
+	int			n;
+	volatile long again = -1;
+
+	io_init();
+	MemoryContextReset(io_context);
+	MemoryContextSwitchTo(io_context);
+	facts = control_all_facts(&n);
+	for (int i = 0; i < n; i++)
+		again = sooner(again, tend_stream(&facts[i]));
+	PG_TRY();
+	{
+		again = sooner(again, relieve_pressure(facts, n));
+		failures = 0;
+	}
+	PG_CATCH();
+	{
+		again = sooner(again, worker_error(&failures));
+		MemoryContextSwitchTo(io_context);
+	}
+	PG_END_TRY();
+	return again;
+}
+
+long
+io_kick(void)
+{
+	if (worker_start(WORKER_IO, MyDatabaseId, 1) == 0)
+		return io_run_once();
+	control_wake_io();
+	return -1;
+}
+
+/* ---- the worker ---- */
+
+/* True if the scheduler is not there to tell what is due, because the extension is not. */
+static bool
+extension_gone(void)
+{
+	bool		gone;
+
+	if (worker_count(WORKER_SCHEDULER, MyDatabaseId) > 0)
+		return false;
+	StartTransactionCommand();
+	gone = !extension_installed();
+	CommitTransactionCommand();
+	return gone;
+}
+
+void
+aion_io_main(Datum main_arg)
+{
+	TimestampTz busy_at;
+
+	worker_begin(WORKER_IO, main_arg);
+	/* What a job did can be done again as long as it is not durable; memory is lost with it. */
+	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	busy_at = GetCurrentTimestamp();
+
+	for (;;)
+	{
+		long		again;
+		TimestampTz now;
+
+		worker_tick();
+		if (worker_slots_short() || extension_gone())
+			break;
+		worker_state("looking after buckets");
+		again = io_run_once();
+		now = GetCurrentTimestamp();
+		if (again >= 0 || now < busy_at)
+			busy_at = now;
+		else if (now - busy_at >= IDLE_MS * INT64CONST(1000))
+			break;
+		worker_sleep(again >= 0 ? again : IDLE_MS - (now - busy_at) / 1000 + 1,
+					 PG_WAIT_EXTENSION);
+	}
+	/* What comes now finds the scheduler woken by the exit callback. */
+	proc_exit(0);
+}

@@ -1,0 +1,302 @@
+/*
+ * launcher.c
+ *	  Serves every database that has the extension, by a scheduler each.
+ *
+ * A static worker without a database of its own. It lists pg_database now and
+ * then, and when poked (CREATE EXTENSION, a session that finds no scheduler, the
+ * end of a worker), and starts a scheduler in each database that it does not
+ * know to be without the extension; the scheduler finds out and says so. What
+ * it knows is its own memory: after its death, or a crash, it looks afresh.
+ * It opens no table but pg_database and decides nothing about streams.
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "stream/stream.h"
+#include "worker/control.h"
+#include "worker/database_ddl.h"
+#include "worker/worker.h"
+
+#define LIST_INTERVAL (60 * USECS_PER_SEC)	/* between two looks at pg_database without a poke */
+#define LIST_PAUSE USECS_PER_SEC			/* at least */
+#define SLOT_PAUSE (5 * USECS_PER_SEC)		/* after a start that found no slot */
+#define LOST_PAUSE (11 * USECS_PER_SEC)		/* by then a worker that was lost while starting is known to be */
+#define SETTLED (60 * USECS_PER_SEC)		/* having run that long, a scheduler's death is its first again */
+#define BACKOFF_MAX 6						/* 2^6 s, cut to a minute */
+
+/* A database that could be served. */
+typedef struct KnownDatabase
+{
+	Oid			database;		/* hash key */
+	bool		listed;			/* in the last listing */
+	bool		no_extension;	/* a scheduler looked, nobody poked since */
+	bool		poked;			/* since the scheduler was started */
+	bool		afresh;			/* poked so since the scheduler was started */
+	bool		started;		/* a scheduler was started and its end not noticed yet */
+	bool		no_slot;		/* the last start found no worker slot */
+	int			failures;		/* ends in short sequence */
+	TimestampTz started_at;
+	TimestampTz next_start;		/* not before */
+} KnownDatabase;
+
+static HTAB *known;
+
+/* Brings "known" up to date with pg_database. */
+static void
+list_databases(void)
+{
+	Relation	rel;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+	HASH_SEQ_STATUS seq;
+	KnownDatabase *entry;
+
+	hash_seq_init(&seq, known);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		entry->listed = false;
+
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	rel = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+		bool		found;
+
+		/* A limit below -1 marks one that DROP DATABASE left half-done. */
+		if (form->datistemplate || !form->datallowconn || form->datconnlimit < -1)
+			continue;
+		entry = hash_search(known, &form->oid, HASH_ENTER, &found);
+		if (!found)
+		{
+			memset(entry, 0, sizeof(*entry));
+			entry->database = form->oid;
+		}
+		entry->listed = true;
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	CommitTransactionCommand();
+}
+
+/* Someone says that there may be something to serve. */
+static void
+note_poke(KnownDatabase *entry, bool afresh)
+{
+	entry->poked = true;
+	entry->no_extension = false;
+	if (afresh)
+	{
+		entry->afresh = true;
+		entry->failures = 0;
+		entry->next_start = 0;
+	}
+}
+
+/* Notes pokes; true if there were any. */
+static bool
+take_pokes(void)
+{
+	PokedDatabases pokes;
+	HASH_SEQ_STATUS seq;
+	KnownDatabase *entry;
+
+	control_take_pokes(&pokes);
+	for (int i = 0; i < pokes.n; i++)
+	{
+		entry = hash_search(known, &pokes.databases[i], HASH_FIND, NULL);
+		if (entry != NULL)
+			note_poke(entry, pokes.afresh[i]);
+	}
+	if (pokes.all)
+	{
+		hash_seq_init(&seq, known);
+		while ((entry = hash_seq_search(&seq)) != NULL)
+			note_poke(entry, false);
+	}
+	return pokes.all || pokes.n > 0;
+}
+
+/* The scheduler that was started is no more: what that means for the next one. */
+static void
+note_end(KnownDatabase *entry, TimestampTz now)
+{
+	entry->started = false;
+	if (control_database_close(entry->database))
+	{
+		/* Someone may have created the extension after the scheduler had looked. */
+		entry->no_extension = !entry->poked;
+		entry->failures = 0;
+		entry->next_start = now;
+		return;
+	}
+	if (entry->afresh)
+	{
+		entry->next_start = now;
+		return;
+	}
+	if (now - entry->started_at > SETTLED)
+		entry->failures = 0;
+	entry->next_start = now + Min(60, 1 << entry->failures) * USECS_PER_SEC;
+	entry->failures = Min(entry->failures + 1, BACKOFF_MAX);
+}
+
+/* Starts the scheduler of a database that is due for one. */
+static void
+start_scheduler(KnownDatabase *entry, TimestampTz now)
+{
+	entry->no_slot = false;
+	if (!control_database_open(entry->database))
+	{
+		entry->next_start = now + SLOT_PAUSE;	/* barred; its end is a poke */
+		return;
+	}
+	if (worker_start(WORKER_SCHEDULER, entry->database, 1) == 0)
+	{
+		entry->no_slot = true;
+		entry->next_start = now + SLOT_PAUSE;
+		(void) control_database_close(entry->database);
+		return;
+	}
+	entry->started = true;
+	entry->started_at = now;
+	entry->poked = entry->afresh = false;
+}
+
+/*
+ * Looks after one database. Returns the time at which to look again at the latest.
+ */
+static TimestampTz
+tend_database(KnownDatabase *entry, TimestampTz now)
+{
+	bool		alive = worker_count(WORKER_SCHEDULER, entry->database) > 0;
+
+	if (!entry->listed)
+	{
+		/* Gone, or not to be served any more (made a template). */
+		if (worker_terminate(entry->database) > 0)
+			return now + LIST_PAUSE;
+		(void) control_database_close(entry->database);
+		hash_search(known, &entry->database, HASH_REMOVE, NULL);
+		return now + LIST_INTERVAL;
+	}
+	if (alive)
+	{
+		entry->started = true;	/* also if a launcher before this one started it */
+		if (entry->started_at == 0)
+			entry->started_at = now;
+		return now + (now - entry->started_at < LOST_PAUSE ? LOST_PAUSE : LIST_INTERVAL);
+	}
+	if (entry->started)
+		note_end(entry, now);
+	if (entry->no_extension)
+	{
+		(void) control_database_close(entry->database); /* again: other workers may have kept it */
+		return now + LIST_INTERVAL;
+	}
+	if (entry->next_start > now)
+		return entry->next_start;
+	start_scheduler(entry, now);
+	return entry->started ? now + LOST_PAUSE : entry->next_start;
+}
+
+/* Tends all databases; returns the time of the next look. */
+static TimestampTz
+tend_all(TimestampTz now)
+{
+	HASH_SEQ_STATUS seq;
+	KnownDatabase *entry;
+	TimestampTz next = now + LIST_INTERVAL;
+	static bool slots_short = false;
+	bool		now_short = false;
+
+	hash_seq_init(&seq, known);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+	{
+		TimestampTz then = tend_database(entry, now);	/* may remove the entry, which the scan allows */
+
+		next = Min(next, then);
+	}
+	hash_seq_init(&seq, known);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+		now_short |= entry->no_slot;
+
+	/* A scheduler goes before other workers of other databases: they make room. */
+	if (now_short || slots_short)
+		worker_set_slots_short(now_short);
+	if (now_short && !slots_short)
+		next = Min(next, now + LIST_PAUSE);
+	slots_short = now_short;
+	return next;
+}
+
+void
+aion_launcher_main(Datum main_arg)
+{
+	HASHCTL		ctl;
+	TimestampTz next_list = 0;
+	TimestampTz last_list = 0;
+
+	worker_begin(WORKER_LAUNCHER, main_arg);
+
+	memset(&ctl, 0, sizeof(ctl));
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(KnownDatabase);
+	known = hash_create("aion databases", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+
+	for (;;)
+	{
+		TimestampTz now;
+		TimestampTz next;
+
+		worker_tick();
+		now = GetCurrentTimestamp();
+		if (take_pokes())
+			next_list = Min(next_list, Max(now, last_list + LIST_PAUSE));
+		if (now >= next_list)
+		{
+			list_databases();
+			last_list = now;
+			next_list = now + LIST_INTERVAL;
+		}
+		else if (next_list > now + LIST_INTERVAL)
+			next_list = last_list = now;	/* the clock was set back */
+		next = Min(tend_all(now), next_list);
+		worker_sleep(Max(10, (next - GetCurrentTimestamp()) / 1000), PG_WAIT_EXTENSION);
+	}
+}
+
+/* ---- set-up ---- */
+
+void
+worker_init(void)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	strlcpy(worker.bgw_name, "aion launcher", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "aion launcher", BGW_MAXLEN);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = 5;
+	strlcpy(worker.bgw_library_name, "aion", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "aion_launcher_main", sizeof(worker.bgw_function_name));
+	RegisterBackgroundWorker(&worker);
+
+	stream_wake_hook = control_wake;
+	database_ddl_init();
+}

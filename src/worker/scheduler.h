@@ -1,0 +1,380 @@
+/*
+ * scheduler.h
+ *	  What the parts of the scheduler share: streams, views and windows as this
+ *	  process keeps them.
+ *
+ * All of it is private memory of the scheduler and a copy of tables: of
+ * aion.stream_state, view_state and window_state, which it alone writes, and
+ * of window_firing, which executors write. After an error the copy is thrown
+ * away and loaded again.
+ *
+ *	scheduler.c			main loop: when a pass is due, dispatch, sleep
+ *	definitions.c		which streams and views there are; loading them
+ *	pass.c				one accounting pass, a transaction
+ *	account.c			judgement of arrivals
+ *	take_up.c			views that are new, streams that lost their state
+ *	window_table.c		windows that are not final
+ *	due.c				which of them is to be executed when
+ *	dispatch.c			windows to executors, and their outcomes
+ *	publish.c			what the I/O worker is told
+ *	state_store.c		the SQL
+ *	request_service.c	what backends asked for
+ */
+#ifndef AION_SCHEDULER_H
+#define AION_SCHEDULER_H
+
+#include "postgres.h"
+#include "lib/ilist.h"
+#include "lib/pairingheap.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+#include "store/accounted.h"
+#include "store/arrivals.h"
+#include "stream/stream.h"
+#include "time/eventtime.h"
+#include "view/view.h"
+#include "worker/control.h"
+
+/* GUC: ms between executions of a late window; 0: no limit, -1: only by its final firing. */
+extern int	aion_late_interval;
+
+#define MONO_NEVER PG_INT64_MAX		/* on the monotonic clock, microseconds */
+
+/* Why a window is incomplete, also the reason given for its set-aside events. */
+#define REASON_PURGED		"events purged"
+#define REASON_SET_ASIDE	"events set aside"
+#define REASON_STATE_LOST	"state lost"
+#define REASON_EXPIRED		"expired"
+#define REASON_AHEAD		"ahead of the clock"
+
+typedef struct SchedStream
+{
+	Oid			relid;			/* hash key */
+	bool		loaded;			/* state and windows are as in the tables */
+	bool		checked;		/* for lost state, since this process started */
+	bool		must_pass;		/* a pass is wanted though nothing arrived ... */
+	int64		pass_at;		/* ... at this time, or MONO_NEVER */
+	StreamStorage storage;		/* a copy; stored is NULL */
+	StreamOptions options;		/* a copy; event_time is NULL */
+
+	/* as in aion.stream_state */
+	Accounted  *accounted;
+	WatermarkState watermark;
+	EventTime	last_window_end;	/* EVENT_TIME_NEVER: no window held an event yet */
+	EventTime	threshold;		/* lateness_threshold(W_e, the stream's lateness) */
+
+	/* on the monotonic clock */
+	int64		last_pass;
+	int64		last_activity;	/* an event was accounted for */
+	int64		last_idle;		/* watermark_idle() was called */
+
+	/* I/O */
+	StreamFacts facts;			/* as last published or seen */
+	bool		published;
+	bool		wait_purge;		/* the next pass opens windows: it needs purge_lock() */
+	bool		own_facts;		/* there was no room in shared memory */
+	int64		journal_only;	/* bytes that came since a fold was last asked for */
+	bool		fold_first;		/* windows wait for the fold ... */
+	int64		fold_deadline;	/* ... but not beyond this */
+	EventTime	rows_purged;	/* windows ending here or before were deleted */
+
+	List	   *views;			/* SchedView * */
+	uint64		pass;			/* number of the last pass that committed */
+	bool		seen;			/* by the reload of definitions */
+} SchedStream;
+
+typedef struct SchedView
+{
+	ContinuousView def;
+	char	   *name;			/* for messages */
+	SchedStream *stream;
+	bool		loaded;
+	bool		taken_up;		/* has a row in aion.view_state */
+	EventTime	final_through;	/* windows without a row that end here or before are final */
+	EventTime	begins;			/* windows that start earlier are not the view's */
+	EventTime	incomplete_before;	/* ... that start earlier are incomplete if without a row */
+	EventTime	threshold;		/* lateness_threshold(W_e, def.allowed_lateness) */
+
+	/* heaps by window start; a window is in at most one of each pair */
+	pairingheap *unfired;		/* W has not passed their end, as of the last pass */
+	pairingheap *overdue;		/* W has; not fired on time and not failed */
+	pairingheap *unfinal;		/* W_e has not passed end + lateness */
+	pairingheap *finalizing;	/* W_e has; not final yet */
+	dlist_head	news;			/* whose result lacks events, or failed */
+	dlist_head	due;			/* to be executed or made final, by due_pass */
+	dlist_head	finalize;		/* to be made final by the next pass */
+	int			nfailed;
+	int64		final_firings;	/* without an execution; to be added to view_state by the pass */
+	bool		seen;			/* by the reload of definitions */
+} SchedView;
+
+typedef struct WindowKey
+{
+	EventTime	start;
+	Oid			view;
+	uint32		zero;			/* no padding in a hash key */
+} WindowKey;
+
+typedef enum WindowPlace
+{
+	PLACE_IDLE,
+	PLACE_TIMED,				/* in the heap of timers */
+	PLACE_READY,				/* in the heap of what can be dispatched */
+	PLACE_RUNNING				/* an executor has it */
+} WindowPlace;
+
+/* A window that is not final. */
+typedef struct Window
+{
+	WindowKey	key;			/* hash key */
+	SchedView  *view;
+	EventTime	end;
+	int64		events;			/* as in window_state */
+	int64		fired_events;	/* as in window_firing */
+	int64		sent_events;	/* "events" when it was last dispatched */
+	const char *incomplete;		/* reason; NULL: it is not */
+	bool		fired;			/* on time */
+	bool		failed;			/* last execution */
+	bool		final_counted;	/* an execution counted as final */
+	bool		tried_on_time;	/* an execution was tried since W passed the end ... */
+	bool		tried_final;	/* ... and since W_e passed end + lateness */
+	bool		again;			/* while running: execute once more */
+	bool		forced;			/* execute although nothing is new */
+	bool		is_due;			/* in view->due */
+	bool		is_news;		/* in view->news */
+	bool		to_finalize;	/* in view->finalize */
+	int			attempts;		/* transient failures in a row */
+	pairingheap *firing_heap;	/* unfired, overdue or NULL */
+	pairingheap *final_heap;	/* unfinal, finalizing or NULL */
+	pairingheap_node firing_node;
+	pairingheap_node final_node;
+	dlist_node	news_node;
+	dlist_node	due_node;
+	dlist_node	finalize_node;
+	uint64		due_pass;
+	int64		last_tried;		/* monotonic; of the last execution of any kind */
+	/* due.c */
+	WindowPlace place;
+	pairingheap_node place_node;
+	int			rank;			/* while ready */
+	int64		at;				/* while timed or ready */
+} Window;
+
+/* What a pass adds to a window. */
+typedef enum WindowVerdict
+{
+	WINDOW_NONE,				/* not a window of the view */
+	WINDOW_OPEN,				/* takes events in */
+	WINDOW_LATER,				/* of a view that is yet to be taken up */
+	WINDOW_CLOSED				/* final or incomplete: events expire */
+} WindowVerdict;
+
+typedef struct WindowDelta
+{
+	WindowKey	key;			/* hash key */
+	SchedView  *view;
+	Window	   *window;			/* NULL: has no entry yet */
+	EventTime	end;
+	WindowVerdict verdict;
+	const char *reason;			/* of WINDOW_CLOSED */
+	const char *incomplete;		/* becomes incomplete */
+	int64		events;
+	int64		late_events;
+	bool		final;			/* becomes final */
+} WindowDelta;
+
+/* One pass over one stream, until it has committed. */
+typedef struct StreamPass
+{
+	SchedStream *stream;
+	const StreamInfo *info;
+	MemoryContext context;		/* of the pass */
+	Snapshot	snapshot;
+	TimestampTz now;
+	int64		mono;
+	Arrivals   *arrivals;
+	Accounted  *accounted;		/* the new set */
+	HTAB	   *deltas;			/* WindowDelta */
+	int64		events;			/* added to the stream's counters ... */
+	int64		late_events;
+	int64		expired_events;
+	EventTime	greatest;		/* event time that moves W */
+	EventTime	advance;		/* greatest control entry */
+	EventTime	last_window_end;
+	WatermarkState watermark;	/* new */
+	List	   *changed_views;	/* SchedView *: view_state is to be written */
+	List	   *taken_up;		/* SchedView * */
+	List	   *finals;			/* Window *: made final, leave memory after commit */
+	List	   *moved;			/* Window *: passed end + lateness, to be scheduled after commit */
+	EventTime	rows_purged;
+} StreamPass;
+
+/* The scheduler's own state. */
+typedef struct Scheduler
+{
+	MemoryContext context;		/* of all that stays */
+	HTAB	   *streams;		/* SchedStream */
+	HTAB	   *views;			/* of pointers, see definitions.c */
+	bool		definitions_changed;
+	int64		reload_at;		/* a stream was locked: look again then; MONO_NEVER */
+	uint64		pass;			/* number of the last pass begun */
+	bool		io_wanted;		/* facts or accounted events are new to the I/O worker */
+	int64		io_at;			/* call io_kick() then; MONO_NEVER */
+} Scheduler;
+
+extern Scheduler scheduler;
+
+/* ---- scheduler.c ---- */
+extern int64 mono_now(void);	/* microseconds */
+extern void stream_want_pass(SchedStream *stream, int64 at);
+
+/* ---- publish.c ---- */
+extern void publish_stream(SchedStream *stream, bool fold, bool destage);
+extern void publish_no_purge(SchedStream *stream);
+extern void publish_refresh(SchedStream *stream);
+extern void publish_all(void);
+extern int64 publish_next(void);	/* when to call io_kick() */
+extern void publish_kick(int64 now);
+
+/* ---- dispatch.c ---- */
+extern void dispatch_init(void);
+extern void dispatch_mark_running(SchedView *view);
+extern void dispatch_collect(int64 now);
+extern void dispatch_windows(int64 now);
+extern int64 dispatch_next(int64 now);
+
+/* ---- definitions.c ---- */
+extern void definitions_init(void);
+extern bool definitions_reload(int64 now);	/* own transaction; false: there is no extension any more */
+extern void definitions_load(int64 now);	/* own transactions */
+extern void definitions_forget_state(void); /* after an error: all is to be loaded again */
+extern SchedStream *sched_stream(Oid relid);	/* NULL: unknown */
+extern SchedView *sched_view(Oid view);
+extern void stream_set_thresholds(SchedStream *stream);
+
+/* ---- pass.c ---- */
+extern void pass_run(List *streams, int64 now);	/* SchedStream *; own transaction */
+extern bool pass_reset_watermark(SchedStream *stream, EventTime t); /* own transaction; false: try again */
+extern void pass_view_changed(StreamPass *pass, SchedView *view);
+
+/* ---- account.c ---- */
+extern void account_arrivals(StreamPass *pass);
+extern WindowDelta *account_delta(StreamPass *pass, SchedView *view, EventTime start);
+
+/* ---- take_up.c ---- */
+extern void take_up_prepare(StreamPass *pass);	/* before arrivals are judged */
+extern void take_up_views(StreamPass *pass);	/* after */
+extern void repair_lost_state(const StreamInfo *info, SchedStream *stream);
+
+/* ---- window_table.c ---- */
+extern void window_table_init(MemoryContext context);
+extern Window *window_find(const SchedView *view, EventTime start);
+extern Window *window_make(SchedView *view, EventTime start);
+extern void window_remove(Window *window);
+extern void window_table_drop_view(SchedView *view);
+extern void window_set_news(Window *window);	/* after events, fired_events or failed changed */
+extern void window_set_failed(Window *window, bool failed);
+extern void window_leave_firing(Window *window);
+extern void window_enter_heaps(Window *window);
+extern void windows_pass_end(SchedView *view);
+extern void windows_pass_lateness(SchedView *view, EventTime threshold,
+								  void (*moved) (Window *window, void *arg), void *arg);
+extern EventTime view_first_unfired(const SchedView *view); /* EVENT_TIME_END: none */
+extern EventTime view_first_unfinal(const SchedView *view);
+extern void view_heaps_init(SchedView *view);
+extern int64 window_table_size(void);
+
+static inline bool
+window_dirty(const Window *window)
+{
+	return window->events > window->fired_events;
+}
+
+/* ---- due.c ---- */
+extern void due_init(void);
+extern void window_schedule(Window *window, int64 now);
+extern void window_make_due(Window *window, uint64 pass, bool forced, int64 now);
+extern void window_undue(Window *window);
+extern void window_unplace(Window *window);
+extern void window_dispatched(Window *window);
+extern void window_retry(Window *window, int64 now);
+extern void due_run_timers(int64 now);
+extern int64 due_next_timer(void);
+extern void due_dispatch(bool (*usable) (const Window *window), bool (*post) (Window *window));
+extern FiringKind window_firing_kind(const Window *window, bool *final_too);
+extern int64 window_priority(const Window *window);
+extern void view_schedule_news(SchedView *view, int64 now);
+extern void view_unschedule_all(SchedView *view);
+
+/* ---- state_store.c: all between SPI_connect() and SPI_finish() ---- */
+typedef struct StreamStateRow
+{
+	char	   *accounted;		/* palloc'd */
+	EventTime	watermark;		/* EVENT_TIME_NEVER for NULL, here and below */
+	EventTime	event_watermark;
+	EventTime	last_window_end;
+	EventTime	purged_time;
+} StreamStateRow;
+
+typedef struct WindowRow
+{
+	EventTime	start;
+	int64		events;
+	char	   *incomplete;
+	int64		fired_events;
+	int			on_time;
+	int			final;
+	TimestampTz last_fired_at;	/* 0: never */
+	bool		failed;
+	bool		transient;		/* failed, of a kind that is retried */
+} WindowRow;
+
+typedef struct ViewStateRow
+{
+	EventTime	final_through;
+	EventTime	begins;
+	EventTime	incomplete_before;
+} ViewStateRow;
+
+typedef void (*WindowRowSink) (void *arg, const WindowRow *row);
+typedef void (*EventTimeSink) (void *arg, EventTime t);
+
+/* Events that are to be set aside, collected. */
+typedef struct SetAsideBatch
+{
+	MemoryContext context;		/* of the arrays and events; reset when written */
+	int			n;
+	int64		bytes;
+	int			room;
+	Datum	   *times;
+	Datum	   *events;
+	Datum	   *reasons;
+	Datum	   *partial;
+} SetAsideBatch;
+
+extern bool store_stream_load(Oid stream, StreamStateRow *row);
+extern void store_stream_update(const StreamPass *pass);
+extern void store_stream_watermark(Oid stream, const WatermarkState *watermark);
+extern bool store_view_load(Oid view, ViewStateRow *row);
+extern void store_view_insert(const SchedView *view);
+extern void store_view_update(const SchedView *view, int64 final_firings);
+extern void store_windows_load(Oid view, WindowRowSink sink, void *arg);
+extern bool store_firing_load(Oid view, EventTime start, WindowRow *row);
+extern void store_windows_write(HTAB *deltas);
+extern void store_windows_purge(Oid view, EventTime last_start);
+extern void store_windows_lost(Oid view);
+extern bool store_marker_present(Oid blocks);
+extern void store_marker_insert(Oid blocks);
+extern void store_set_aside(Oid stream, TimestampTz now, SetAsideBatch *batch);
+extern void store_set_aside_times(Oid stream, EventTimeSink sink, void *arg);
+
+/* ---- request_service.c ---- */
+extern void requests_init(void);
+extern void requests_take(int64 now);
+extern void requests_passed(SchedStream *stream, int64 now);	/* a pass over it has committed */
+extern void requests_serve(int64 now);
+extern int64 requests_next(int64 now);	/* when to look again */
+extern bool requests_waiting(const SchedStream *stream);
+
+#endif							/* AION_SCHEDULER_H */

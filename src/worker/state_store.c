@@ -1,0 +1,522 @@
+/*
+ * state_store.c
+ *	  The scheduler's SQL: aion.stream_state, view_state, window_state,
+ *	  window_firing and set_aside.
+ *
+ * Plans are prepared once per process and kept; what a pass writes for many windows
+ * goes as arrays. Everything runs in the caller's transaction, between
+ * SPI_connect() and SPI_finish(), as the extension's owner (the worker is the
+ * bootstrap superuser). Errors out; nothing is kept in memory but plans.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "worker/scheduler.h"
+
+/* Window rows per statement or fetch. */
+#define WINDOWS_AT_A_TIME	10000
+
+typedef struct Statement
+{
+	const char *sql;
+	int			expected;		/* SPI_OK_... */
+	int			nargs;
+	Oid			args[10];
+	SPIPlanPtr	plan;
+} Statement;
+
+static Statement stream_load = {
+	"SELECT accounted::text, watermark, event_watermark, last_window_end, purged_time"
+	" FROM aion.stream_state WHERE stream = $1",
+SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
+
+static Statement stream_update = {
+	"UPDATE aion.stream_state SET accounted = $2::pg_snapshot, watermark = $3,"
+	" event_watermark = $4, last_window_end = $5, events = events + $6,"
+	" late_events = late_events + $7, expired_events = expired_events + $8,"
+	" last_event_at = coalesce($9, last_event_at) WHERE stream = $1",
+	SPI_OK_UPDATE, 9, {REGCLASSOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID}, NULL};
+
+static Statement stream_watermark = {
+	"UPDATE aion.stream_state SET watermark = $2, event_watermark = $3 WHERE stream = $1",
+SPI_OK_UPDATE, 3, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL};
+
+static Statement view_load = {
+	"SELECT final_through, begins, incomplete_before FROM aion.view_state WHERE view = $1",
+SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
+
+static Statement view_insert = {
+	"INSERT INTO aion.view_state (view, final_through, begins, incomplete_before)"
+	" VALUES ($1, $2, $3, $4)",
+SPI_OK_INSERT, 4, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL};
+
+static Statement view_update = {
+	"UPDATE aion.view_state SET final_through = greatest(final_through, $2),"
+	" final_firings = final_firings + $3 WHERE view = $1",
+SPI_OK_UPDATE, 3, {REGCLASSOID, TIMESTAMPTZOID, INT8OID}, NULL};
+
+#define WINDOW_COLUMNS \
+	"s.window_start, s.events, s.incomplete, f.fired_events, f.on_time, f.final," \
+	" f.last_fired_at, f.error IS NOT NULL, left(f.sqlstate, 2) IN ('40', '53', '55', '57', '58')" \
+	" FROM aion.window_state s LEFT JOIN aion.window_firing f USING (view, window_start)"
+
+static Statement windows_load = {
+	"SELECT " WINDOW_COLUMNS " WHERE s.view = $1 AND NOT s.final",
+SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
+
+static Statement firing_load = {
+	"SELECT " WINDOW_COLUMNS " WHERE s.view = $1 AND s.window_start = $2",
+SPI_OK_SELECT, 2, {REGCLASSOID, TIMESTAMPTZOID}, NULL};
+
+static Statement windows_write = {
+	"INSERT INTO aion.window_state AS w (view, window_start, events, late_events, final, incomplete)"
+	" SELECT * FROM unnest($1, $2, $3, $4, $5, $6)"
+	" ON CONFLICT (view, window_start) DO UPDATE SET events = w.events + excluded.events,"
+	" late_events = w.late_events + excluded.late_events, final = w.final OR excluded.final,"
+	" incomplete = coalesce(w.incomplete, excluded.incomplete)",
+	SPI_OK_INSERT, 6, {REGCLASSARRAYOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, INT8ARRAYOID,
+BOOLARRAYOID, TEXTARRAYOID}, NULL};
+
+static Statement windows_purge = {
+	"WITH w AS (DELETE FROM aion.window_state WHERE view = $1 AND window_start <= $2"
+	" AND (final OR incomplete IS NOT NULL) RETURNING window_start),"
+	" f AS (DELETE FROM aion.window_firing f USING w WHERE f.view = $1"
+	" AND f.window_start = w.window_start RETURNING early, on_time, late, f.final),"
+	" t AS (SELECT coalesce(sum(early), 0) AS early, coalesce(sum(on_time), 0) AS on_time,"
+	" coalesce(sum(late), 0) AS late, coalesce(sum(final), 0) AS final FROM f)"
+	" UPDATE aion.view_state v SET early_firings = early_firings + t.early,"
+	" on_time_firings = on_time_firings + t.on_time, late_firings = late_firings + t.late,"
+	" final_firings = final_firings + t.final FROM t WHERE v.view = $1",
+SPI_OK_UPDATE, 2, {REGCLASSOID, TIMESTAMPTZOID}, NULL};
+
+static Statement windows_lost_fired = {
+	"UPDATE aion.window_state w SET incomplete = $2 WHERE view = $1 AND NOT final"
+	" AND incomplete IS NULL AND EXISTS (SELECT FROM aion.window_firing f WHERE f.view = $1"
+	" AND f.window_start = w.window_start AND f.early + f.on_time + f.late + f.final > 0)",
+SPI_OK_UPDATE, 2, {REGCLASSOID, TEXTOID}, NULL};
+
+static Statement windows_lost_forgotten = {
+	"WITH w AS (DELETE FROM aion.window_state WHERE view = $1 AND NOT final"
+	" AND incomplete IS NULL RETURNING window_start)"
+	" DELETE FROM aion.window_firing f USING w WHERE f.view = $1 AND f.window_start = w.window_start",
+SPI_OK_DELETE, 1, {REGCLASSOID}, NULL};
+
+static Statement set_aside_insert = {
+	"INSERT INTO aion.set_aside (stream, event_time, event, arrived_at, reason, partial)"
+	" SELECT $1, t, e, $2, r, p FROM unnest($3, $4, $5, $6) AS u (t, e, r, p)",
+	SPI_OK_INSERT, 6, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZARRAYOID, BYTEAARRAYOID,
+TEXTARRAYOID, BOOLARRAYOID}, NULL};
+
+static Statement set_aside_times = {
+	"SELECT event_time FROM aion.set_aside WHERE stream = $1 AND NOT partial",
+SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
+
+static SPIPlanPtr
+prepared(Statement *statement)
+{
+	if (statement->plan == NULL)
+	{
+		SPIPlanPtr	plan = SPI_prepare(statement->sql, statement->nargs, statement->args);
+
+		if (plan == NULL || SPI_keepplan(plan) != 0)
+			elog(ERROR, "could not prepare \"%s\": %s", statement->sql,
+				 SPI_result_code_string(SPI_result));
+		statement->plan = plan;
+	}
+	return statement->plan;
+}
+
+/* Runs a statement; nulls as SPI has them, NULL for none. Returns the number of rows. */
+static uint64
+run(Statement *statement, Datum *values, const char *nulls)
+{
+	int			code = SPI_execute_plan(prepared(statement), values, nulls, false, 0);
+
+	if (code != statement->expected)
+		elog(ERROR, "\"%s\" ended with %s", statement->sql, SPI_result_code_string(code));
+	return SPI_processed;
+}
+
+/* A time as SQL shows it: EVENT_TIME_NEVER is NULL, and what no timestamp reaches the last one. */
+static Datum
+time_datum(EventTime t, char *null)
+{
+	*null = t == EVENT_TIME_NEVER ? 'n' : ' ';
+	return TimestampTzGetDatum(Min(t, EVENT_TIME_MAX));
+}
+
+static Datum
+field(int row, int column, bool *null)
+{
+	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column, null);
+}
+
+static EventTime
+time_field(int row, int column)
+{
+	bool		null;
+	Datum		value = field(row, column, &null);
+
+	return null ? EVENT_TIME_NEVER : DatumGetTimestampTz(value);
+}
+
+static int64
+int8_field(int row, int column)
+{
+	bool		null;
+	Datum		value = field(row, column, &null);
+
+	return null ? 0 : DatumGetInt64(value);
+}
+
+static int32
+int4_field(int row, int column)
+{
+	bool		null;
+	Datum		value = field(row, column, &null);
+
+	return null ? 0 : DatumGetInt32(value);
+}
+
+static bool
+bool_field(int row, int column)
+{
+	bool		null;
+	Datum		value = field(row, column, &null);
+
+	return !null && DatumGetBool(value);
+}
+
+/* Palloc'd in "context". NULL for NULL. */
+static char *
+text_field(int row, int column, MemoryContext context)
+{
+	char	   *value = SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column);
+
+	return value == NULL ? NULL : MemoryContextStrdup(context, value);
+}
+
+/* ---- streams ---- */
+
+/* False: no row. The text is palloc'd in the SPI procedure's context. */
+bool
+store_stream_load(Oid stream, StreamStateRow *row)
+{
+	Datum		values[] = {ObjectIdGetDatum(stream)};
+
+	if (run(&stream_load, values, NULL) == 0)
+		return false;
+	row->accounted = text_field(0, 1, CurrentMemoryContext);
+	row->watermark = time_field(0, 2);
+	row->event_watermark = time_field(0, 3);
+	row->last_window_end = time_field(0, 4);
+	row->purged_time = time_field(0, 5);
+	SPI_freetuptable(SPI_tuptable);
+	return true;
+}
+
+/* What a pass has found about its stream. */
+void
+store_stream_update(const StreamPass *pass)
+{
+	Datum		values[9];
+	char		nulls[9];
+
+	memset(nulls, ' ', sizeof(nulls));
+	values[0] = ObjectIdGetDatum(pass->stream->relid);
+	values[1] = CStringGetTextDatum(accounted_to_text(pass->accounted));
+	values[2] = time_datum(pass->watermark.watermark, &nulls[2]);
+	values[3] = time_datum(pass->watermark.event_watermark, &nulls[3]);
+	values[4] = time_datum(pass->last_window_end, &nulls[4]);
+	values[5] = Int64GetDatum(pass->events);
+	values[6] = Int64GetDatum(pass->late_events);
+	values[7] = Int64GetDatum(pass->expired_events);
+	values[8] = TimestampTzGetDatum(pass->now);
+	nulls[8] = pass->events > 0 ? ' ' : 'n';
+	if (run(&stream_update, values, nulls) != 1)
+		elog(ERROR, "stream %u has no row in aion.stream_state", pass->stream->relid);
+}
+
+void
+store_stream_watermark(Oid stream, const WatermarkState *watermark)
+{
+	Datum		values[3];
+	char		nulls[3] = {' ', ' ', ' '};
+
+	values[0] = ObjectIdGetDatum(stream);
+	values[1] = time_datum(watermark->watermark, &nulls[1]);
+	values[2] = time_datum(watermark->event_watermark, &nulls[2]);
+	run(&stream_watermark, values, nulls);
+}
+
+/* ---- views ---- */
+
+bool
+store_view_load(Oid view, ViewStateRow *row)
+{
+	Datum		values[] = {ObjectIdGetDatum(view)};
+
+	if (run(&view_load, values, NULL) == 0)
+		return false;
+	row->final_through = time_field(0, 1);
+	row->begins = time_field(0, 2);
+	row->incomplete_before = time_field(0, 3);
+	SPI_freetuptable(SPI_tuptable);
+	return true;
+}
+
+void
+store_view_insert(const SchedView *view)
+{
+	Datum		values[4];
+	char		nulls[4] = {' ', ' ', ' ', ' '};
+
+	values[0] = ObjectIdGetDatum(view->def.view);
+	values[1] = time_datum(view->final_through, &nulls[1]);
+	values[2] = time_datum(view->begins, &nulls[2]);
+	values[3] = time_datum(view->incomplete_before, &nulls[3]);
+	run(&view_insert, values, nulls);
+}
+
+/* Does nothing for a view that was dropped meanwhile. */
+void
+store_view_update(const SchedView *view, int64 final_firings)
+{
+	Datum		values[3];
+	char		nulls[3] = {' ', ' ', ' '};
+
+	values[0] = ObjectIdGetDatum(view->def.view);
+	values[1] = time_datum(view->final_through, &nulls[1]);
+	values[2] = Int64GetDatum(final_firings);
+	run(&view_update, values, nulls);
+}
+
+/* ---- windows ---- */
+
+static void
+read_window(int i, WindowRow *row, MemoryContext context)
+{
+	EventTime	fired_at = time_field(i, 7);
+
+	row->start = time_field(i, 1);
+	row->events = int8_field(i, 2);
+	row->incomplete = text_field(i, 3, context);
+	row->fired_events = int8_field(i, 4);
+	row->on_time = int4_field(i, 5);
+	row->final = int4_field(i, 6);
+	row->last_fired_at = fired_at == EVENT_TIME_NEVER ? 0 : fired_at;
+	row->failed = bool_field(i, 8);
+	row->transient = bool_field(i, 9);
+}
+
+/* Calls back for each window of a view that is not final. */
+void
+store_windows_load(Oid view, WindowRowSink sink, void *arg)
+{
+	Datum		values[] = {ObjectIdGetDatum(view)};
+	Portal		portal = SPI_cursor_open(NULL, prepared(&windows_load), values, NULL, false);
+
+	for (;;)
+	{
+		SPI_cursor_fetch(portal, true, WINDOWS_AT_A_TIME);
+		if (SPI_processed == 0)
+			break;
+		for (uint64 i = 0; i < SPI_processed; i++)
+		{
+			WindowRow	row;
+
+			read_window(i, &row, CurrentMemoryContext);
+			sink(arg, &row);
+			if (row.incomplete != NULL)
+				pfree(row.incomplete);
+		}
+		SPI_freetuptable(SPI_tuptable);
+		CHECK_FOR_INTERRUPTS();
+	}
+	SPI_cursor_close(portal);
+}
+
+/* One window, also if final; false: no row. */
+bool
+store_firing_load(Oid view, EventTime start, WindowRow *row)
+{
+	Datum		values[] = {ObjectIdGetDatum(view), TimestampTzGetDatum(start)};
+
+	if (run(&firing_load, values, NULL) == 0)
+		return false;
+	read_window(0, row, CurrentMemoryContext);
+	SPI_freetuptable(SPI_tuptable);
+	return true;
+}
+
+/* An array of n values of a type of fixed or variable length. */
+static Datum
+array_of(Datum *values, bool *nulls, int n, Oid type)
+{
+	int			dims[1] = {n};
+	int			lbs[1] = {1};
+	int16		length;
+	bool		by_value;
+	char		align;
+
+	get_typlenbyvalalign(type, &length, &by_value, &align);
+	return PointerGetDatum(construct_md_array(values, nulls, 1, dims, lbs, type,
+											  length, by_value, align));
+}
+
+typedef struct WindowColumns
+{
+	int			n;
+	Datum	   *columns[6];
+	bool	   *nulls;			/* of the last */
+} WindowColumns;
+
+static void
+write_columns(WindowColumns *w)
+{
+	static const Oid types[] = {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8OID, BOOLOID, TEXTOID};
+	Datum		values[lengthof(types)];
+
+	if (w->n == 0)
+		return;
+	for (int i = 0; i < lengthof(types); i++)
+		values[i] = array_of(w->columns[i], i == 5 ? w->nulls : NULL, w->n, types[i]);
+	run(&windows_write, values, NULL);
+	for (int i = 0; i < lengthof(types); i++)
+		pfree(DatumGetPointer(values[i]));
+	w->n = 0;
+}
+
+/* Adds what a pass has found to the windows' rows. */
+void
+store_windows_write(HTAB *deltas)
+{
+	WindowColumns w = {0};
+	HASH_SEQ_STATUS seq;
+	WindowDelta *delta;
+	int			room = Min(hash_get_num_entries(deltas), WINDOWS_AT_A_TIME);
+
+	if (room == 0)
+		return;
+	for (int i = 0; i < lengthof(w.columns); i++)
+		w.columns[i] = palloc(room * sizeof(Datum));
+	w.nulls = palloc(room * sizeof(bool));
+	hash_seq_init(&seq, deltas);
+	while ((delta = hash_seq_search(&seq)) != NULL)
+	{
+		if (delta->events == 0 && !delta->final && delta->incomplete == NULL)
+			continue;
+		w.columns[0][w.n] = ObjectIdGetDatum(delta->key.view);
+		w.columns[1][w.n] = TimestampTzGetDatum(delta->key.start);
+		w.columns[2][w.n] = Int64GetDatum(delta->events);
+		w.columns[3][w.n] = Int64GetDatum(delta->late_events);
+		w.columns[4][w.n] = BoolGetDatum(delta->final);
+		w.nulls[w.n] = delta->incomplete == NULL;
+		w.columns[5][w.n] = w.nulls[w.n] ? (Datum) 0 : CStringGetTextDatum(delta->incomplete);
+		if (++w.n == room)
+			write_columns(&w);
+	}
+	write_columns(&w);
+}
+
+/* Deletes rows of final and incomplete windows that start at or before last_start, keeping their firings in view_state. */
+void
+store_windows_purge(Oid view, EventTime last_start)
+{
+	Datum		values[] = {ObjectIdGetDatum(view), TimestampTzGetDatum(last_start)};
+
+	run(&windows_purge, values, NULL);
+}
+
+/* The stream's events are lost: windows that fired stay as they are, others are forgotten. */
+void
+store_windows_lost(Oid view)
+{
+	Datum		values[] = {ObjectIdGetDatum(view), CStringGetTextDatum(REASON_STATE_LOST)};
+
+	run(&windows_lost_fired, values, NULL);
+	run(&windows_lost_forgotten, values, NULL);
+}
+
+/* ---- the row that an unlogged stream loses with its events ---- */
+
+static const char *
+qualified_name(Oid relation)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
+									  get_rel_name(relation));
+}
+
+bool
+store_marker_present(Oid blocks)
+{
+	char	   *sql = psprintf("SELECT FROM %s WHERE bucket = " INT64_FORMAT, qualified_name(blocks),
+							   PG_INT64_MIN);
+
+	if (SPI_execute(sql, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "could not read relation %u", blocks);
+	return SPI_processed > 0;
+}
+
+void
+store_marker_insert(Oid blocks)
+{
+	char	   *sql = psprintf("INSERT INTO %s (bucket, first_time, last_time, nevents, raw_bytes, data)"
+							   " VALUES (" INT64_FORMAT ", 0, 0, 0, 0, '')", qualified_name(blocks),
+							   PG_INT64_MIN);
+
+	if (SPI_execute(sql, false, 0) != SPI_OK_INSERT)
+		elog(ERROR, "could not write relation %u", blocks);
+}
+
+/* ---- set-aside events ---- */
+
+/* Writes and empties the batch. Its reasons are C strings. */
+void
+store_set_aside(Oid stream, TimestampTz now, SetAsideBatch *batch)
+{
+	MemoryContext old = MemoryContextSwitchTo(batch->context);
+	Datum		values[6];
+
+	for (int i = 0; i < batch->n; i++)
+		batch->reasons[i] = CStringGetTextDatum(DatumGetCString(batch->reasons[i]));
+	values[0] = ObjectIdGetDatum(stream);
+	values[1] = TimestampTzGetDatum(now);
+	values[2] = array_of(batch->times, NULL, batch->n, TIMESTAMPTZOID);
+	values[3] = array_of(batch->events, NULL, batch->n, BYTEAOID);
+	values[4] = array_of(batch->reasons, NULL, batch->n, TEXTOID);
+	values[5] = array_of(batch->partial, NULL, batch->n, BOOLOID);
+	run(&set_aside_insert, values, NULL);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(batch->context);
+	batch->n = 0;
+	batch->room = 0;
+	batch->bytes = 0;
+}
+
+/* Calls back with the time of each event of the stream that was set aside wholly. */
+void
+store_set_aside_times(Oid stream, EventTimeSink sink, void *arg)
+{
+	Datum		values[] = {ObjectIdGetDatum(stream)};
+	Portal		portal = SPI_cursor_open(NULL, prepared(&set_aside_times), values, NULL, false);
+
+	for (;;)
+	{
+		SPI_cursor_fetch(portal, true, WINDOWS_AT_A_TIME);
+		if (SPI_processed == 0)
+			break;
+		for (uint64 i = 0; i < SPI_processed; i++)
+			sink(arg, time_field(i, 1));
+		SPI_freetuptable(SPI_tuptable);
+	}
+	SPI_cursor_close(portal);
+}

@@ -1,0 +1,497 @@
+/*
+ * worker.c
+ *	  The life of a worker process: start, registration, errors, end.
+ *
+ * A worker slot in shared memory is claimed by the one who starts a worker,
+ * taken over by the worker as its first act, and freed by its exit callback. A
+ * worker that never came (the postmaster could not fork) is taken for lost
+ * after some seconds; should it come later, it sees that the slot is not its
+ * own any more and leaves. What a worker is for, and when, is decided elsewhere.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/procsignal.h"
+#include "tcop/tcopprot.h"
+#include "utils/acl.h"
+#include "utils/backend_status.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "worker/control.h"
+#include "worker/control_internal.h"
+#include "worker/worker.h"
+
+#define START_PATIENCE_MS 10000
+#define RETRY_FIRST_MS 1000
+#define RETRY_LAST_MS 60000
+
+int			aion_executors = 2;
+
+static const char *const role_names[WORKER_ROLES] = {"launcher", "scheduler", "io", "executor"};
+static const char *const main_functions[WORKER_ROLES] = {
+	"aion_launcher_main", "aion_scheduler_main", "aion_io_main", "aion_executor_main"
+};
+
+/* This process's slot, if it is a worker. */
+static WorkerSlot *my_slot = NULL;
+
+/* ---- starting others ---- */
+
+/* Live, or being started and not lost. Under the lock. */
+static bool
+slot_in_use(const WorkerSlot *slot, TimestampTz now)
+{
+	return slot->pid != 0 || slot->starting_until > now;
+}
+
+/* Number in use of a role and database. Under the lock. */
+static int
+count_slots(WorkerRole role, Oid database, TimestampTz now)
+{
+	int			n = 0;
+
+	for (int i = 0; i < CONTROL_WORKERS; i++)
+	{
+		WorkerSlot *slot = &control->workers[i];
+
+		if (slot->used && slot->role == role && slot->database == database &&
+			slot_in_use(slot, now))
+			n++;
+	}
+	return n;
+}
+
+/*
+ * Claims a slot; the remembered error of such workers goes with it if there is
+ * one. NULL: all in use. Under the lock, exclusively.
+ */
+static WorkerSlot *
+claim_slot(WorkerRole role, Oid database, TimestampTz now)
+{
+	WorkerSlot *best = NULL;
+	int			best_rank = 0;
+
+	for (int i = 0; i < CONTROL_WORKERS; i++)
+	{
+		WorkerSlot *slot = &control->workers[i];
+		int			rank = !slot->used ? 2 : slot->role == role && slot->database == database ? 3 : 1;
+
+		if (!slot_in_use(slot, now) && rank > best_rank)
+		{
+			best = slot;
+			best_rank = rank;
+		}
+	}
+	if (best != NULL)
+	{
+		if (best_rank == 1)
+			best->last_error[0] = '\0';
+		best->used = true;
+		best->role = role;
+		best->database = database;
+		best->pid = 0;
+		best->serial = (best->serial + 1) % (PG_UINT32_MAX / CONTROL_WORKERS);
+		best->latch = NULL;
+		best->since = now;
+		strlcpy(best->state, "starting", sizeof(best->state));
+		best->starting_until = now + START_PATIENCE_MS * INT64CONST(1000);
+	}
+	return best;
+}
+
+/* Says once a minute that no process could be had. */
+static void
+log_no_slot(WorkerRole role, Oid database)
+{
+	static TimestampTz last = 0;
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (last != 0 && now - last < USECS_PER_MINUTE && now >= last)
+		return;
+	last = now;
+	ereport(LOG,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("no background worker slot is free for aion's %s of database %u",
+					role_names[role], database),
+			 errhint("Consider raising max_worker_processes.")));
+}
+
+/* Asks the postmaster for the process. */
+static bool
+register_worker(WorkerRole role, uint32 arg)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	snprintf(worker.bgw_name, BGW_MAXLEN, "aion %s", role_names[role]);
+	snprintf(worker.bgw_type, BGW_MAXLEN, "aion %s", role_names[role]);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(worker.bgw_library_name, "aion", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, main_functions[role], sizeof(worker.bgw_function_name));
+	worker.bgw_main_arg = UInt32GetDatum(arg);
+	return RegisterDynamicBackgroundWorker(&worker, NULL);
+}
+
+int
+worker_start(WorkerRole role, Oid database, int max)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	WorkerSlot *slot = NULL;
+	DatabaseEntry *entry;
+	uint32		arg = 0;
+	int			n;
+	bool		wanted;
+
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	n = count_slots(role, database, now);
+	entry = control_find_database(database);
+	wanted = n < max && entry != NULL && entry->barred == 0 &&
+		(role == WORKER_SCHEDULER || !control->slots_short);
+	if (wanted && (slot = claim_slot(role, database, now)) != NULL)
+		arg = slot->serial * CONTROL_WORKERS + (slot - control->workers);
+	LWLockRelease(control->lock);
+
+	if (!wanted)
+		return n;
+	if (slot != NULL && register_worker(role, arg))
+		return n + 1;
+	if (slot != NULL)
+	{
+		LWLockAcquire(control->lock, LW_EXCLUSIVE);
+		slot->starting_until = 0;
+		LWLockRelease(control->lock);
+	}
+	log_no_slot(role, database);
+	return n;
+}
+
+int
+worker_count(WorkerRole role, Oid database)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			n;
+
+	LWLockAcquire(control->lock, LW_SHARED);
+	n = count_slots(role, database, now);
+	LWLockRelease(control->lock);
+	return n;
+}
+
+bool
+worker_slots_short(void)
+{
+	bool		slots_short;
+
+	LWLockAcquire(control->lock, LW_SHARED);
+	slots_short = control->slots_short;
+	LWLockRelease(control->lock);
+	return slots_short;
+}
+
+/* Wakes the workers that are to leave, in whatever database. */
+void
+worker_set_slots_short(bool slots_short)
+{
+	Latch	   *latches[CONTROL_WORKERS];
+	int			n = 0;
+
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < CONTROL_WORKERS && slots_short; i++)
+	{
+		WorkerSlot *slot = &control->workers[i];
+
+		if (slot->pid != 0 && (slot->role == WORKER_IO || slot->role == WORKER_EXECUTOR))
+			latches[n++] = slot->latch;
+	}
+	control->slots_short = slots_short;
+	LWLockRelease(control->lock);
+	for (int i = 0; i < n; i++)
+		SetLatch(latches[i]);
+}
+
+/* The signal is sent under the lock, so that it can't reach a stranger of the same pid. */
+int
+worker_terminate(Oid database)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			n = 0;
+
+	LWLockAcquire(control->lock, LW_SHARED);
+	for (int i = 0; i < CONTROL_WORKERS; i++)
+	{
+		WorkerSlot *slot = &control->workers[i];
+
+		if (!slot->used || slot->role == WORKER_LAUNCHER || slot->database != database ||
+			!slot_in_use(slot, now))
+			continue;
+		n++;
+		if (slot->pid != 0)
+			kill(slot->pid, SIGTERM);
+	}
+	LWLockRelease(control->lock);
+	return n;
+}
+
+/* ---- being one ---- */
+
+/*
+ * Exit callback, the last thing a worker does in shared memory but for leaving
+ * the list of processes: its transaction is over.
+ */
+static void
+leave(int code, Datum arg)
+{
+	WorkerSlot *slot = my_slot;
+	DatabaseEntry *entry;
+	Latch	   *wake;
+
+	if (slot == NULL)
+		return;
+	my_slot = NULL;
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	slot->pid = 0;
+	slot->latch = NULL;
+	entry = OidIsValid(slot->database) ? control_find_database(slot->database) : NULL;
+	wake = control->launcher;
+	if (slot->role == WORKER_LAUNCHER)
+		wake = control->launcher = NULL;
+	else if (entry != NULL)
+	{
+		if (slot->role == WORKER_SCHEDULER)
+			entry->scheduler = NULL;
+		else
+			wake = entry->scheduler;
+		if (slot->role == WORKER_IO)
+			entry->io = NULL;
+	}
+	control_jobs_abandon();
+	LWLockRelease(control->lock);
+	if (wake != NULL)
+		SetLatch(wake);
+}
+
+/* Takes over the slot that main_arg names; the launcher claims its own. False: not wanted. */
+static bool
+enter(WorkerRole role, Datum main_arg)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	WorkerSlot *slot;
+	DatabaseEntry *entry;
+
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	if (role == WORKER_LAUNCHER)
+	{
+		slot = claim_slot(role, InvalidOid, now);
+		if (slot != NULL)
+			control->launcher = MyLatch;
+	}
+	else
+	{
+		uint32		arg = DatumGetUInt32(main_arg);
+
+		slot = &control->workers[arg % CONTROL_WORKERS];
+		if (slot->serial != arg / CONTROL_WORKERS || slot->role != role ||
+			slot->pid != 0 || slot->starting_until == 0)
+			slot = NULL;
+		entry = slot == NULL ? NULL : control_find_database(slot->database);
+		if (slot != NULL && (entry == NULL || entry->barred > 0))
+		{
+			slot->starting_until = 0;
+			slot = NULL;
+		}
+		if (slot != NULL && role == WORKER_SCHEDULER)
+			entry->scheduler = MyLatch;
+		if (slot != NULL && role == WORKER_IO)
+			entry->io = MyLatch;
+	}
+	if (slot != NULL)
+	{
+		slot->starting_until = 0;
+		slot->pid = MyProcPid;
+		slot->latch = MyLatch;
+		slot->since = now;
+		my_slot = slot;
+	}
+	LWLockRelease(control->lock);
+	return slot != NULL;
+}
+
+/* What ALTER ROLE or ALTER DATABASE ... SET, or postgresql.conf, must not spoil. */
+static void
+pin_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"statement_timeout", "0"},
+		{"lock_timeout", "0"},
+		{"transaction_timeout", "0"},	/* from 17 on */
+		{"idle_in_transaction_session_timeout", "0"},
+		{"idle_session_timeout", "0"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"},
+		{"session_replication_role", "origin"},
+		{"row_security", "on"},
+		{"search_path", "pg_catalog, pg_temp"},
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+void
+worker_begin(WorkerRole role, Datum main_arg)
+{
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+
+	if (!enter(role, main_arg))
+		proc_exit(0);
+	on_shmem_exit(leave, (Datum) 0);
+
+	BackgroundWorkerInitializeConnectionByOid(my_slot->database, InvalidOid, 0);
+	pin_settings();
+	worker_state(NULL);
+}
+
+void
+worker_tick(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (OidIsValid(MyDatabaseId) && control_barred())
+		proc_exit(0);
+}
+
+void
+worker_sleep(long ms, uint32 wait_event_info)
+{
+	worker_state(NULL);
+	(void) WaitLatch(MyLatch,
+					 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms >= 0 ? WL_TIMEOUT : 0),
+					 ms, wait_event_info);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* Harmless in a process that is no worker. */
+void
+worker_state(const char *state)
+{
+	TimestampTz now;
+
+	pgstat_report_activity(state == NULL ? STATE_IDLE : STATE_RUNNING, state);
+	if (my_slot == NULL)
+		return;
+	if (state == NULL)
+		state = "";
+	now = GetCurrentTimestamp();
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	if (strcmp(my_slot->state, state) != 0)
+	{
+		strlcpy(my_slot->state, state, sizeof(my_slot->state));
+		my_slot->since = now;
+	}
+	LWLockRelease(control->lock);
+}
+
+/* Remembers the message of the error being handled. */
+static void
+remember_error(void)
+{
+	ErrorData  *error;
+
+	if (my_slot == NULL)
+		return;
+	error = CopyErrorData();
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	strlcpy(my_slot->last_error, error->message != NULL ? error->message : "unknown error",
+			sizeof(my_slot->last_error));
+	LWLockRelease(control->lock);
+	FreeErrorData(error);
+}
+
+long
+worker_error(int *failures)
+{
+	long		delay = RETRY_FIRST_MS;
+
+	HOLD_INTERRUPTS();
+	EmitErrorReport();
+	LWLockReleaseAll();
+	pgstat_report_wait_end();
+	MemoryContextSwitchTo(TopMemoryContext);
+	remember_error();
+	AbortCurrentTransaction();
+	FlushErrorState();
+	RESUME_INTERRUPTS();
+
+	for (int i = 0; i < *failures && delay < RETRY_LAST_MS; i++)
+		delay *= 2;
+	(*failures)++;
+	return Min(delay, RETRY_LAST_MS);
+}
+
+/* ---- looking at them ---- */
+
+PG_FUNCTION_INFO_V1(aion_worker_status);
+
+/*
+ * aion.worker_status(): pid, database oid, role, state, since, last_error of
+ * live workers. Errors only to those who may read all statistics.
+ */
+Datum
+aion_worker_status(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		errors = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+	WorkerSlot *slots;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (!control_available())
+		return (Datum) 0;
+	slots = palloc(sizeof(control->workers));
+	LWLockAcquire(control->lock, LW_SHARED);
+	memcpy(slots, control->workers, sizeof(control->workers));
+	LWLockRelease(control->lock);
+
+	for (int i = 0; i < CONTROL_WORKERS; i++)
+	{
+		WorkerSlot *slot = &slots[i];
+		Datum		values[6];
+		bool		nulls[6] = {false};
+
+		if (slot->pid == 0)
+			continue;
+		values[0] = Int32GetDatum(slot->pid);
+		values[1] = ObjectIdGetDatum(slot->database);
+		nulls[1] = !OidIsValid(slot->database);
+		values[2] = CStringGetTextDatum(role_names[slot->role]);
+		values[3] = CStringGetTextDatum(slot->state[0] == '\0' ? "idle" : slot->state);
+		values[4] = TimestampTzGetDatum(slot->since);
+		values[5] = CStringGetTextDatum(slot->last_error);
+		nulls[5] = slot->last_error[0] == '\0' || !errors;
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

@@ -1,0 +1,92 @@
+/*
+ * worker.h
+ *	  The life of a worker process: start, registration, errors, end.
+ *
+ * Every worker's main function is:
+ *
+ *	worker_begin(role, main_arg);	signals, connection, settings, registration
+ *	for (;;)
+ *	{
+ *		worker_tick();				interrupts, configuration, leave if barred
+ *		PG_TRY(); { ... one turn ... }
+ *		PG_CATCH(); { delay = worker_error(&failures); }
+ *		PG_END_TRY();
+ *		worker_sleep(ms);
+ *	}
+ */
+#ifndef AION_WORKER_H
+#define AION_WORKER_H
+
+#include "postgres.h"
+#include "datatype/timestamp.h"
+
+typedef enum WorkerRole
+{
+	WORKER_LAUNCHER,
+	WORKER_SCHEDULER,
+	WORKER_IO,
+	WORKER_EXECUTOR
+} WorkerRole;
+
+#define WORKER_ROLES 4
+
+/* GUC: the most executors per database. */
+extern int	aion_executors;
+
+/*
+ * Starts a dynamic worker for a database, unless "max" of that role are live or
+ * starting there already (or it is barred). Returns the number live or starting
+ * afterwards, so 0 means: none, and none can be had now (logged at most once a
+ * minute). Does not wait.
+ */
+extern int	worker_start(WorkerRole role, Oid database, int max);
+
+/* Number of that role live (or starting) for a database. */
+extern int	worker_count(WorkerRole role, Oid database);
+
+/*
+ * True if a database waits for a slot to run its scheduler in: workers
+ * that are there for speed alone (I/O, executors) leave, and none are started.
+ */
+extern bool worker_slots_short(void);
+
+/* Launcher: says so, or that it is over. */
+extern void worker_set_slots_short(bool slots_short);
+
+/* Asks all workers of a database to leave (SIGTERM). Returns the number that live or are being started. */
+extern int	worker_terminate(Oid database);
+
+/*
+ * First thing a worker calls: signal handlers, connection, settings that other
+ * people's ALTER ROLE/DATABASE SET must not spoil, registration in shared memory (and
+ * an exit callback that undoes it, hands back a job that was
+ * running, and wakes the launcher or scheduler). Exits quietly if it is not
+ * wanted (barred, or the slot is lost).
+ */
+extern void worker_begin(WorkerRole role, Datum main_arg);
+
+/* Once per turn: interrupts, configuration file; leaves (proc_exit(0)) if the database is barred. */
+extern void worker_tick(void);
+
+/* Sleeps until the latch is set or ms (-1: for ever) have passed; resets the latch. Shows "idle". */
+extern void worker_sleep(long ms, uint32 wait_event_info);
+
+/* What the worker does, for aion.workers and pg_stat_activity; NULL: idle. */
+extern void worker_state(const char *state);
+
+/*
+ * In PG_CATCH: reports the error to the log and to aion.workers, aborts the
+ * transaction (releases all), and returns how many ms to wait before trying
+ * again: 1 s doubled by each failure up to 1 min. *failures is counted up;
+ * the caller zeroes it after a good turn. The memory context is TopMemoryContext
+ * afterwards.
+ */
+extern long worker_error(int *failures);
+
+/* Main functions (bgw_function_name). */
+extern PGDLLEXPORT void aion_launcher_main(Datum main_arg);
+extern PGDLLEXPORT void aion_scheduler_main(Datum main_arg);	/* scheduler.c */
+extern PGDLLEXPORT void aion_io_main(Datum main_arg);
+extern PGDLLEXPORT void aion_executor_main(Datum main_arg);
+
+#endif							/* AION_WORKER_H */
