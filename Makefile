@@ -7,7 +7,8 @@
 #   make check-layers        includes and calls only go down the layers
 #
 # Variables: PG_CONFIG=/path/to/pg_config picks the server; TEST=1 builds with assertions and fault points.
-# The scripted targets also take PG_MAJOR=15..18, and `make test` takes SUITES="regress tap" to run a part.
+# The scripted targets also take PG_MAJOR=15..18. `make test SUITES="regress tap" TESTS="name ..."` runs a part of the
+# tests, KEEP=1 keeps their work folder; SOAK_MINUTES and PAIRS set the length of the soak test and the benchmark.
 
 EXTENSION  = aion
 EXTVERSION = 1.0
@@ -96,6 +97,6 @@ soak:
 	@test/soak/run.sh
 
 bench:
-	@test/bench/run.sh
+	@test/bench/run.sh $(BENCHMARKS)
 
 .PHONY: check-layers $(SCRIPTED)

@@ -3,7 +3,8 @@
 #
 #   perl scripts/check_layers.pl [folder of the project]      after a build, for the calls are read from the objects
 #
-# base (src/*.h and src/*.c) < time < store < stream < view < worker < src/aion.c, the entry, which may use all.
+# base (src/*.h and src/*.c) < time < store < stream < view < worker < top: src/aion.c, the entry, and src/guc.c, the table
+# of settings, which may use all.
 #
 # Includes alone don't tell: a function can be declared by hand, or by a header of a lower layer and defined in a higher
 # one. So the object files' symbol tables are checked too. Cycles are looked for among modules (NAME.c and NAME.h are one),
@@ -34,16 +35,17 @@ for my $file (@files)
 sub layer
 {
 	my ($file) = @_;
-	return 'top' if $file =~ m{^src/aion\.[co]$};
+	return 'top' if $file =~ m{^src/(aion|guc)\.c$};
 	return $file =~ m{^src/([^/]+)/} ? $1 : 'base';
 }
 
-# NAME.c and NAME.h are one module; src/aion.h is not src/aion.c's: it is a base header like others.
+# NAME.c and NAME.h are one module, and so is NAME_internal.h. The headers in src/ itself are base headers, also those of
+# the files at the top.
 sub module
 {
 	my ($file) = @_;
 	return $file if layer($file) eq 'top';
-	return $file =~ s/\.[ch]$//r;
+	return $file =~ s/(_internal)?\.[ch]$//r;
 }
 
 # What a file includes: the project's own files, and all other names as they are written.
@@ -119,7 +121,7 @@ for my $file (@files)
 	for my $header (@{ $own{$file} // [] })
 	{
 		my ($from, $to) = (module($file), module($header));
-		$uses{$from}{$to} = $header if $from ne $to;
+		$uses{$from}{$to} //= "$file includes $header" if $from ne $to;
 	}
 }
 my ($counter, @stack, %index, %low, %on_stack, @cycles) = (0);
@@ -145,7 +147,12 @@ sub visit
 	return if $low{$node} != $index{$node};
 	my @component;
 	do { push @component, pop @stack; delete $on_stack{ $component[-1] } } until $component[-1] eq $node;
-	push @cycles, join(' <-> ', sort @component) if @component > 1;
+	return if @component == 1;
+	push @cycles, join(' <-> ', sort @component);
+	for my $from (sort @component)
+	{
+		push @cycles, map { "    $uses{$from}{$_}" } grep { $uses{$from}{$_} } sort @component;
+	}
 }
 exists $index{$_} or visit($_) for sort map { module($_) } @files;
 report('no include cycle among modules', @cycles);

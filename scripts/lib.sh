@@ -97,7 +97,8 @@ make_private_server()
 # ---- servers --------------------------------------------------------------------------------------------------------
 
 # Makes a cluster in the new folder $1/data, configured by the file $2 and further lines, and starts it; afterwards psql
-# reaches it. The socket has a folder of its own, because a socket's path must be short.
+# reaches it. The socket has a folder of its own, because a socket's path must be short. Programs start in the server's
+# folder, because its user may have no access to where the caller is.
 start_server()
 {
 	local dir=$1 config=$2
@@ -106,11 +107,11 @@ start_server()
 	socket_dir=$(mktemp -d /tmp/aion-socket.XXXXXX)
 	SOCKET_DIRS+=("$socket_dir") SERVER_DIRS+=("$dir")
 	[ "$(id -u)" -ne 0 ] || chown postgres: "$socket_dir"
-	as_server "$PG_BIN/initdb" -D "$dir/data" -U postgres -A trust -N --no-locale -E UTF8 >"$dir/initdb.log" 2>&1 ||
+	as_server env -C "$dir" "$PG_BIN/initdb" -D "$dir/data" -U postgres -A trust -N --no-locale -E UTF8 >"$dir/initdb.log" 2>&1 ||
 		{ cat "$dir/initdb.log" >&2; die "could not make a cluster in $dir"; }
 	{ cat "$config"; printf '%s\n' "$@" "listen_addresses = ''" "unix_socket_directories = '$socket_dir'"; } |
 		as_server tee -a "$dir/data/postgresql.conf" >/dev/null
-	as_server "$PG_BIN/pg_ctl" -D "$dir/data" -w -l "$dir/server.log" start >/dev/null ||
+	as_server env -C "$dir" "$PG_BIN/pg_ctl" -D "$dir/data" -w -l "$dir/server.log" start >/dev/null ||
 		{ tail -n 20 "$dir/server.log" >&2; die "the server did not start"; }
 	export PGHOST=$socket_dir PGUSER=postgres PGDATABASE=postgres PATH=$PG_BIN:$PATH
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs every test and ends with one line, "N passed, N failed"; the exit code tells the same.
 #
-#   test/run.sh [SUITE]...        build layers unit regress isolation tap readme; all of them by default
+#   test/run.sh [SUITE]...        build layers unit regress isolation tap readme, all of them by default; and soak
 #   TESTS="name ..." KEEP=1       only these tests of the regress, isolation and TAP suites; keep the work folder
 #
 # Everything happens in one private folder: a copy of the project, built with assertions and fault points, and a copy of
@@ -64,7 +64,7 @@ show_failure()
 		regress | isolation)
 			grep -vE '\.\.\. ok|^ok ' "$2" | tail -n 40
 			[ ! -f "$out/regression.diffs" ] || head -n 400 "$out/regression.diffs" ;;
-		tap)
+		tap | soak)
 			grep -vE '^\s*(ok|#)' "$2" | tail -n 60
 			grep -lE '^(not ok|\[[0-9:.]+\].* not ok|#   Failed)' "$out"/tmp_check/log/regress_log_* 2>/dev/null | while read -r file; do
 				say "-- end of $(basename "$file")"
@@ -135,16 +135,20 @@ suite_isolation()
 	pg_regress isolation isolation/pg_isolation_regress 900 --inputdir="$TREE/test" --load-extension=aion $tests
 }
 
-suite_tap()
+# TAP tests in a folder below test/, each of which starts servers of its own.
+prove_tests()
 {
-	local tests
-	tests=$(test_names test/t pl | sed 's,.*,t/&.pl,')
+	local suite=$1 folder=$2 limit=$3 tests
+	tests=$(test_names "test/$folder" pl | sed "s,.*,$folder/&.pl,")
 	[ -n "$tests" ] || { echo "nothing to run"; return; }
-	as_server mkdir -p "$WORK/results/tap"
+	as_server mkdir -p "$WORK/results/$suite"
 	cd "$TREE/test"
-	limited 2400 env PATH="$PG_BIN:$PATH" PG_CONFIG="$PG_CONFIG" PG_REGRESS="$PGXS_DIR/test/regress/pg_regress" PGPORT=65432 \
-		TESTDIR="$WORK/results/tap" prove --verbose -I "$PGXS_DIR/test/perl" -I t ${PROVE_FLAGS:-} $tests
+	limited "$limit" env PATH="$PG_BIN:$PATH" PG_CONFIG="$PG_CONFIG" PG_REGRESS="$PGXS_DIR/test/regress/pg_regress" PGPORT=65432 \
+		TESTDIR="$WORK/results/$suite" prove --verbose -I "$PGXS_DIR/test/perl" -I t ${PROVE_FLAGS:-} $tests
 }
+
+suite_tap() { prove_tests tap t 2400; }
+suite_soak() { prove_tests soak soak $((SOAK_MINUTES * 120 + 3600)); }
 
 suite_readme()
 {

@@ -210,8 +210,8 @@ block_decoder_column(const BlockDecoder *decoder, int col,
 	CodecStatus status;
 
 	memset(out, 0, sizeof(*out));
-	if (col < 0 || col >= decoder->ncols || desc->align < 1 ||
-		desc->align > 8 || (desc->align & (desc->align - 1)) != 0)
+	if (col < 0 || col >= decoder->ncols || !width_is_valid(desc->width) ||
+		desc->align < 1 || desc->align > 8 || (desc->align & (desc->align - 1)) != 0)
 		return CODEC_MISUSE;
 
 	status = open_body(decoder, col, desc, &body);

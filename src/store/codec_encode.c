@@ -141,8 +141,7 @@ block_encoder_create(int ncols, const BlockColumnDesc *descs,
 		return NULL;
 	for (int col = 0; col < ncols; col++)
 	{
-		if (descs[col].width != BLOCK_VARIABLE &&
-			(descs[col].width <= 0 || descs[col].width > BLOCK_MAX_WIDTH))
+		if (!width_is_valid(descs[col].width))
 			return NULL;
 	}
 	size = sizeof(BlockEncoder) + (size_t) ncols * sizeof(ColumnBuilder);

@@ -76,6 +76,13 @@ typedef enum ColumnEncoding
 /* One byte chooses among them. */
 #define DICTIONARY_MAX		256
 
+/* Can a column have this BlockColumnDesc.width? */
+static inline bool
+width_is_valid(int32_t width)
+{
+	return width == BLOCK_VARIABLE || (width > 0 && width <= BLOCK_MAX_WIDTH);
+}
+
 /* Size of the bitmap of so many rows. */
 static inline size_t
 bitmap_size(uint32_t nrows)

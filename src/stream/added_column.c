@@ -20,6 +20,7 @@
 #include "rewrite/rewriteHandler.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/typcache.h"
@@ -124,4 +125,7 @@ added_column_record(Relation rel, AttrNumber attnum, int position)
 							  3, types, values, nulls, false, 0) != SPI_OK_INSERT)
 		elog(ERROR, "could not record a column of stream %u", RelationGetRelid(rel));
 	extension_end(&save);
+
+	/* The stream's cached definition lacks it. */
+	CacheInvalidateRelcacheByRelid(RelationGetRelid(rel));
 }

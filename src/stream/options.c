@@ -49,6 +49,9 @@ typedef struct OptionEntry
 	OptionReader read;			/* NULL: known, but not supported yet */
 } OptionEntry;
 
+/* GUC, in seconds. */
+int			aion_initial_lateness = 30 * 24 * 3600;
+
 PG_FUNCTION_INFO_V1(aion_fdw_validator);
 
 /* Refuses a value: the error names option and value, the hint says what is valid. */

@@ -218,7 +218,9 @@ build_info(Relation rel)
 
 	info->storage.stream = info->relid;
 	info->storage.compress = info->options.compress;
-	info->storage.bucket_width = info->options.bucket_width;
+	/* What registration would choose; nobody should have to divide by zero. */
+	info->storage.bucket_width = info->options.bucket_width > 0 ?
+		info->options.bucket_width : DEFAULT_BUCKET_WIDTH;
 	if (registry_read(info->relid, &entry) && entry.here)
 	{
 		info->has_storage = true;

@@ -161,6 +161,21 @@ view_rows_of_stream(Oid stream)
 	return rows;
 }
 
+/* True if the relation holds the query of a continuous view. */
+bool
+view_is_definition(Oid relid)
+{
+	ExtensionScan scan;
+	bool		result;
+
+	/* no index: there is one row per view, and the question is rare */
+	if (!extension_scan_begin(&scan, "view_def", "(none)", VIEW_DEF_DEFINITION, relid, AccessShareLock))
+		return false;
+	result = HeapTupleIsValid(extension_scan_next(&scan));
+	extension_scan_end(&scan);
+	return result;
+}
+
 /* True if the view's row was made by the current transaction. */
 bool
 view_created_here(Oid view)

@@ -245,7 +245,7 @@ count_window(const Firing *firing)
 	values[2] = Int64GetDatum(firing->events);
 	values[3] = Int32GetDatum(firing->kind == FIRING_EARLY);
 	values[4] = Int32GetDatum(firing->kind == FIRING_ON_TIME);
-	values[5] = Int32GetDatum(firing->kind == FIRING_LATE);
+	values[5] = Int32GetDatum(firing->kind == FIRING_LATE || firing->kind == FIRING_REFRESH);
 	values[6] = Int32GetDatum(firing->kind == FIRING_FINAL ||
 							  (firing->kind == FIRING_ON_TIME && firing->final_too));
 	run_own(&count_firing, values, false);

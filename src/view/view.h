@@ -44,7 +44,8 @@ typedef enum FiringKind
 	FIRING_EARLY,
 	FIRING_ON_TIME,
 	FIRING_LATE,
-	FIRING_FINAL
+	FIRING_FINAL,
+	FIRING_REFRESH				/* asked for by name: executed although nothing is new; counts as late */
 } FiringKind;
 
 typedef enum FiringOutcome

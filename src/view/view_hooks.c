@@ -5,6 +5,7 @@
  *	  view dropped, in whatever way: its row in aion.view_def goes (its window
  *			rows after the commit, see catalog.c); the core drops the rest
  *	  owner of the view changed, also by REASSIGN OWNED: definition and results follow
+ *	  definition replaced: refused
  *	  stream truncated: results and window rows of its views go; the scheduler
  *			then takes the views up as if they were new
  *
@@ -19,6 +20,7 @@
 #include "catalog/indexing.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_rewrite.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "utils/fmgroids.h"
@@ -73,6 +75,35 @@ follow_owner(Oid view)
 		ATExecChangeOwner(row->definition, owner, true, AccessExclusiveLock);
 }
 
+/*
+ * Refuses CREATE OR REPLACE VIEW of a definition, "rule" being the one that holds
+ * a view's query: the new query was not checked, and results of the old one would stay.
+ */
+static void
+refuse_new_query(Oid rule)
+{
+	Relation	pg_rewrite = table_open(RewriteRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			relation = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_rewrite_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(rule));
+	scan = systable_beginscan(pg_rewrite, RewriteOidIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		relation = ((Form_pg_rewrite) GETSTRUCT(tuple))->ev_class;
+	systable_endscan(scan);
+	table_close(pg_rewrite, AccessShareLock);
+
+	if (view_is_definition(relation))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot replace \"%s\", which holds the query of a continuous view",
+						get_rel_name(relation)),
+				 errhint("Drop the continuous view and create it again.")));
+}
+
 /* Object access hook: runs for every object in every database, so it leaves early. */
 static void
 view_object_access(ObjectAccessType access, Oid class_id, Oid object, int sub, void *arg)
@@ -80,14 +111,23 @@ view_object_access(ObjectAccessType access, Oid class_id, Oid object, int sub, v
 	if (previous_object_access_hook)
 		previous_object_access_hook(access, class_id, object, sub, arg);
 
-	if (class_id != RelationRelationId || sub != 0 || IsBinaryUpgrade ||
-		(access != OAT_DROP && access != OAT_POST_ALTER) ||
-		get_rel_relkind(object) != RELKIND_VIEW || !view_catalog_exists())
+	if (sub != 0 || IsBinaryUpgrade)
 		return;
-	if (access == OAT_POST_ALTER)
-		follow_owner(object);
-	else if (view_row_delete(object))
-		stream_definitions_changed();
+	if (class_id == RewriteRelationId)
+	{
+		/* the server says "create" of a rule that takes the place of another, too */
+		if (access == OAT_POST_CREATE && view_catalog_exists())
+			refuse_new_query(object);
+	}
+	else if (class_id == RelationRelationId &&
+			 (access == OAT_DROP || access == OAT_POST_ALTER) &&
+			 get_rel_relkind(object) == RELKIND_VIEW && view_catalog_exists())
+	{
+		if (access == OAT_POST_ALTER)
+			follow_owner(object);
+		else if (view_row_delete(object))
+			stream_definitions_changed();
+	}
 }
 
 /*

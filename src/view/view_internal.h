@@ -56,6 +56,7 @@ typedef struct ViewRow
 extern bool view_catalog_exists(void);
 extern ViewRow *view_row_read(Oid view);
 extern List *view_rows_of_stream(Oid stream);
+extern bool view_is_definition(Oid relid);
 extern void view_row_insert(const ViewRow *row);
 extern void view_row_update(const ViewRow *row);
 extern bool view_row_delete(Oid view);

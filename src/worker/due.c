@@ -128,7 +128,9 @@ window_firing_kind(const Window *window, bool *final_too)
 		*final_too = final;
 		return FIRING_ON_TIME;
 	}
-	return final ? FIRING_FINAL : FIRING_LATE;
+	if (final)
+		return FIRING_FINAL;
+	return window->forced && !window_dirty(window) ? FIRING_REFRESH : FIRING_LATE;
 }
 
 static void
@@ -149,6 +151,7 @@ place_ready(Window *window, int64 now)
 			window->at = window->end;
 			break;
 		case FIRING_LATE:
+		case FIRING_REFRESH:
 			window->rank = past_lateness(window) ? RANK_FINAL : RANK_LATE;
 			window->at = window->rank == RANK_FINAL ? window->end : now;
 			break;
@@ -291,9 +294,12 @@ window_dispatched(Window *window)
 	window->to_finalize = false;
 }
 
-/* It failed for a reason that may pass. */
+/*
+ * It failed for a reason that may pass. Once that was recorded some times over,
+ * whoever waits is told of the failure instead.
+ */
 void
-window_retry(Window *window, int64 now)
+window_retry(Window *window, bool recorded, int64 now)
 {
 	int64		delay = RETRY_FIRST << Min(window->attempts, 6);
 
@@ -302,8 +308,11 @@ window_retry(Window *window, int64 now)
 	window->tried_on_time = false;
 	window->tried_final = false;
 	place_timed(window, now + Min(delay, RETRY_LONGEST), now);
-	if (window->attempts > RETRIES_WAITED_FOR)
+	if (recorded && window->attempts > RETRIES_WAITED_FOR)
+	{
+		window_set_failed(window, true);
 		window_undue(window);
+	}
 }
 
 /* Timers that have run out make their windows ready. */

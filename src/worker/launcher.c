@@ -107,17 +107,25 @@ note_poke(KnownDatabase *entry, bool afresh)
 	}
 }
 
-/* Notes pokes; true if there were any. */
-static bool
-take_pokes(void)
+/*
+ * Notes pokes. Returns when to list the databases because of them: at once if a
+ * statement may have made or dropped one, soon if some session has not been served.
+ */
+static TimestampTz
+take_pokes(TimestampTz now, TimestampTz last_list)
 {
+	TimestampTz list_at = now + LIST_INTERVAL;
 	PokedDatabases pokes;
 	HASH_SEQ_STATUS seq;
 	KnownDatabase *entry;
 
 	control_take_pokes(&pokes);
+	if (pokes.all || pokes.n > 0)
+		list_at = Max(now, last_list + LIST_PAUSE);
 	for (int i = 0; i < pokes.n; i++)
 	{
+		if (pokes.afresh[i])
+			list_at = now;
 		entry = hash_search(known, &pokes.databases[i], HASH_FIND, NULL);
 		if (entry != NULL)
 			note_poke(entry, pokes.afresh[i]);
@@ -128,7 +136,7 @@ take_pokes(void)
 		while ((entry = hash_seq_search(&seq)) != NULL)
 			note_poke(entry, false);
 	}
-	return pokes.all || pokes.n > 0;
+	return list_at;
 }
 
 /* The scheduler that was started is no more: what that means for the next one. */
@@ -262,21 +270,23 @@ aion_launcher_main(Datum main_arg)
 	{
 		TimestampTz now;
 		TimestampTz next;
+		TimestampTz list_at;
 
 		worker_tick();
 		now = GetCurrentTimestamp();
-		if (take_pokes())
-			next_list = Min(next_list, Max(now, last_list + LIST_PAUSE));
+		list_at = take_pokes(now, last_list);
+		next_list = Min(next_list, list_at);
 		if (now >= next_list)
 		{
 			list_databases();
 			last_list = now;
 			next_list = now + LIST_INTERVAL;
 		}
-		else if (next_list > now + LIST_INTERVAL)
-			next_list = last_list = now;	/* the clock was set back */
-		next = Min(tend_all(now), next_list);
-		worker_sleep(Max(10, (next - GetCurrentTimestamp()) / 1000), PG_WAIT_EXTENSION);
+		else if (last_list > now)
+			last_list = now;	/* the clock was set back */
+		next = tend_all(now);
+		next = Min(next, next_list);
+		worker_sleep(Max(10, (next - now) / 1000), PG_WAIT_EXTENSION);
 	}
 }
 

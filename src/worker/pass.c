@@ -29,6 +29,9 @@
 #include "worker/purge_lock.h"
 #include "worker/scheduler.h"
 
+/* How long a stream that someone has locked is left alone, in microseconds. */
+#define LOCKED_DELAY (20 * 1000)
+
 /* What a pass allocates; kept until after its commit, so not part of the transaction. */
 static MemoryContext pass_context = NULL;
 
@@ -288,6 +291,8 @@ apply_pass(StreamPass *pass)
 	stream->last_window_end = pass->last_window_end;
 	stream->rows_purged = pass->rows_purged;
 	stream->journal_only += pass->arrivals->journal_only;
+	if (pass->expired_events > 0)
+		stream->journal_only++; /* what remains of a journal tuple has no chunk */
 	stream->last_pass = pass->mono;
 	stream->last_idle = pass->mono;
 	if (pass->events > 0)
@@ -318,18 +323,19 @@ lock_stream(SchedStream *stream, int64 now)
 
 	if (!ConditionalLockRelationOid(stream->relid, AccessShareLock))
 	{
-		stream->pass_at = now + 20 * 1000;
+		stream->locked_until = now + LOCKED_DELAY;
 		return NULL;
 	}
 	info = stream_lookup(stream->relid, true);
 	if (info == NULL || !info->has_storage || info->storage.journal != stream->storage.journal)
 	{
 		scheduler.definitions_changed = true;
+		stream->locked_until = now + LOCKED_DELAY;
 		return NULL;
 	}
 	if (stream->wait_purge && !purge_lock(stream->relid))
 	{
-		stream->pass_at = now + 20 * 1000;
+		stream->locked_until = now + LOCKED_DELAY;
 		return NULL;
 	}
 	return info;

@@ -68,13 +68,15 @@ typedef struct SchedStream
 	int64		last_pass;
 	int64		last_activity;	/* an event was accounted for */
 	int64		last_idle;		/* watermark_idle() was called */
+	int64		locked_until;	/* someone had it locked: no pass before */
 
 	/* I/O */
 	StreamFacts facts;			/* as last published or seen */
 	bool		published;
 	bool		wait_purge;		/* the next pass opens windows: it needs purge_lock() */
 	bool		own_facts;		/* there was no room in shared memory */
-	int64		journal_only;	/* bytes that came since a fold was last asked for */
+	int64		journal_only;	/* bytes without a chunk that came since a fold was last asked for */
+	int64		last_fold;		/* when that was, on the monotonic clock */
 	bool		fold_first;		/* windows wait for the fold ... */
 	int64		fold_deadline;	/* ... but not beyond this */
 	EventTime	rows_purged;	/* windows ending here or before were deleted */
@@ -233,22 +235,22 @@ extern void stream_want_pass(SchedStream *stream, int64 at);
 extern void publish_stream(SchedStream *stream, bool fold, bool destage);
 extern void publish_no_purge(SchedStream *stream);
 extern void publish_refresh(SchedStream *stream);
-extern void publish_all(void);
-extern int64 publish_next(void);	/* when to call io_kick() */
-extern void publish_kick(int64 now);
+extern void publish_all(int64 now);
+extern int64 publish_next(void);	/* when to call publish_all() although nothing happened */
 
 /* ---- dispatch.c ---- */
-extern void dispatch_init(void);
+extern void dispatch_start(void);
 extern void dispatch_mark_running(SchedView *view);
 extern void dispatch_collect(int64 now);
 extern void dispatch_windows(int64 now);
-extern int64 dispatch_next(int64 now);
+extern int64 dispatch_next(int64 now);	/* when to look at jobs although nobody woke us */
 
 /* ---- definitions.c ---- */
 extern void definitions_init(void);
 extern bool definitions_reload(int64 now);	/* own transaction; false: there is no extension any more */
 extern void definitions_load(int64 now);	/* own transactions */
 extern void definitions_forget_state(void); /* after an error: all is to be loaded again */
+extern List *sched_streams(void);	/* of all; SchedStream *, palloc'd */
 extern SchedStream *sched_stream(Oid relid);	/* NULL: unknown */
 extern SchedView *sched_view(Oid view);
 extern void stream_set_thresholds(SchedStream *stream);
@@ -298,7 +300,7 @@ extern void window_make_due(Window *window, uint64 pass, bool forced, int64 now)
 extern void window_undue(Window *window);
 extern void window_unplace(Window *window);
 extern void window_dispatched(Window *window);
-extern void window_retry(Window *window, int64 now);
+extern void window_retry(Window *window, bool recorded, int64 now);
 extern void due_run_timers(int64 now);
 extern int64 due_next_timer(void);
 extern void due_dispatch(bool (*usable) (const Window *window), bool (*post) (Window *window));
@@ -370,8 +372,8 @@ extern void store_set_aside(Oid stream, TimestampTz now, SetAsideBatch *batch);
 extern void store_set_aside_times(Oid stream, EventTimeSink sink, void *arg);
 
 /* ---- request_service.c ---- */
-extern void requests_init(void);
-extern void requests_take(int64 now);
+extern bool requests_take(void);	/* true if there are new ones */
+extern void requests_resolve(int64 now);	/* wants the passes that they need */
 extern void requests_passed(SchedStream *stream, int64 now);	/* a pass over it has committed */
 extern void requests_serve(int64 now);
 extern int64 requests_next(int64 now);	/* when to look again */

@@ -176,7 +176,8 @@ worker_start(WorkerRole role, Oid database, int max)
 		slot->starting_until = 0;
 		LWLockRelease(control->lock);
 	}
-	log_no_slot(role, database);
+	if (n == 0)
+		log_no_slot(role, database);
 	return n;
 }
 

@@ -24,6 +24,7 @@ typedef enum Pattern
 	PATTERN_RISING,				/* each a little above the one before */
 	PATTERN_EXTREME,			/* greatest and least integers */
 	PATTERN_WRAPPING,			/* rising beyond the greatest, from the least */
+	PATTERN_SPREAD,				/* multiples of 3, more than half the range apart */
 	PATTERN_COUNT
 } Pattern;
 
@@ -112,6 +113,10 @@ make_value(Pattern pattern, int32_t width, uint32_t row, uint32_t k)
 			number = random_u64(&seed) & 1 ? INT64_MAX : INT64_MIN;
 			if (width == 4 && row % 3)
 				number = row % 2 ? INT32_MAX : INT32_MIN;
+			break;
+		case PATTERN_SPREAD:
+			number = (int64_t) (3 * (row * UINT64_C(0x3523456789abcdef) &
+									 (UINT64_MAX >> 2)) - (UINT64_C(3) << 61));
 			break;
 		default:
 			number = (int64_t) (row * UINT64_C(0x2345234523450000) +
@@ -329,6 +334,8 @@ test_sizes(void)
 	   column_size(PATTERN_WRAPPING, 4, 0, true) < 4000 / 2 &&
 	   column_size(PATTERN_WRAPPING, 2, 0, true) < 4000 / 2,
 	   "numbers that wrap around");
+	ok(column_size(PATTERN_SPREAD, 8, 0, true) < 4000 * 4,
+	   "numbers too far apart for a step");
 	ok(column_size(PATTERN_RANDOM, 8, 0, true) == 4000 * 8 + 32,
 	   "random bytes are stored as they are");
 }
@@ -444,6 +451,7 @@ test_mismatch(void)
 	Table		table = {1, 1, {{8, 8}}, NULL};
 	BlockColumnDesc other = {4, 4};
 	BlockColumnDesc crooked = {8, 3};
+	BlockColumnDesc empty = {0, 8};
 	BlockDecoder decoder;
 	DecodedColumn column;
 	CodecStatus status;
@@ -458,7 +466,8 @@ test_mismatch(void)
 	   block_decoder_column(&decoder, 0, &other, &column) == CODEC_MISMATCH &&
 	   block_decoder_column(&decoder, 1, &table.descs[0], &column) == CODEC_MISUSE &&
 	   block_decoder_column(&decoder, -1, &table.descs[0], &column) == CODEC_MISUSE &&
-	   block_decoder_column(&decoder, 0, &crooked, &column) == CODEC_MISUSE,
+	   block_decoder_column(&decoder, 0, &crooked, &column) == CODEC_MISUSE &&
+	   block_decoder_column(&decoder, 0, &empty, &column) == CODEC_MISUSE,
 	   "columns asked for in the wrong way");
 	ok(block_decoder_open(&decoder, "AIB2, but no block", 18, &memory) ==
 	   CODEC_NOT_A_BLOCK &&
@@ -526,6 +535,59 @@ damage(uint8_t *copy, size_t len, int kind)
 	return len;
 }
 
+/* Is this block, of the table's first column, found to be corrupt? */
+static bool
+is_corrupt(const Table *table, const void *block, size_t len)
+{
+	BlockDecoder decoder;
+	DecodedColumn column;
+	CodecStatus status = block_decoder_open(&decoder, block, len, &memory);
+
+	if (status == CODEC_OK)
+		status = block_decoder_column(&decoder, 0, &table->descs[0], &column);
+	if (status == CODEC_OK)
+		block_column_free(&decoder, &column);
+	return status == CODEC_CORRUPT;
+}
+
+/* What must be noticed, not only survived. */
+static void
+test_noticed_damage(void)
+{
+	static const int32_t widths[] = {2, 4, 8, 16, BLOCK_VARIABLE};
+	int			bad = 0;
+
+	for (int i = 0; i < 5; i++)
+	{
+		Table		table = {1, 600, {{widths[i], 8}}, NULL};
+		CodecStatus status;
+		size_t		len;
+		uint8_t    *block;
+
+		table.values = calloc(table.nrows, sizeof(Value));
+		for (uint32_t row = 0; row < table.nrows; row++)
+			table.values[row] = value_of(row % 3 == 0 ? "\0\0zyzyzyzyzyzyz" :
+										 row % 3 == 1 ? "\1\200bbbbbbbbbbbbbb" :
+										 "\3\100cabacabacabac", 16);
+		block = encode_table(&table, false, &len, &status);
+		/* 2 is a dictionary; its last byte is a code */
+		bad += block[16] != 2;
+		block[len - 1] = 3;
+		bad += !is_corrupt(&table, block, len);
+		block[len - 1] = 2;
+		bad += is_corrupt(&table, block, len);
+		/* rows that don't fit the body; rows beyond the limit */
+		block[4]++;
+		bad += !is_corrupt(&table, block, len);
+		block[6] = 0x10;
+		block[16] = 1;
+		bad += !is_corrupt(&table, block, len);
+		memory.free(NULL, block);
+		free_table(&table);
+	}
+	ok(bad == 0, "codes and rows out of range are noticed");
+}
+
 static void
 test_damage(void)
 {
@@ -586,6 +648,7 @@ main(int argc, char **argv)
 	test_reuse();
 	test_mismatch();
 	test_out_of_memory();
+	test_noticed_damage();
 	test_damage();
 	ok(live_allocs == 0, "no memory lost");
 	return tap_done();

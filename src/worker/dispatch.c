@@ -1,0 +1,267 @@
+/*
+ * dispatch.c
+ *	  Hands windows that are ready to executors and takes in how they ended.
+ *
+ * Few more jobs are posted than there are executors, so that what falls due
+ * later can still go first. Executors are started as jobs wait; if none can be
+ * had, one job per turn is done here. Whatever is posted was made
+ * durable by a pass before (I9). A job that is lost with its executor may have
+ * committed: the window's row is read again before it is retried.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+
+#include "debug_point.h"
+#include "worker/scheduler.h"
+#include "worker/worker.h"
+
+#define JOBS_PER_EXECUTOR	4
+#define PREDECESSOR_WAIT	5000	/* ms that jobs of a former scheduler get to end */
+#define LOOK_AGAIN			(1 * USECS_PER_SEC)
+
+typedef struct Outstanding
+{
+	Oid			view;
+	EventTime	start;
+} Outstanding;
+
+static Outstanding outstanding[CONTROL_JOBS];
+static int	noutstanding = 0;
+
+/*
+ * At the scheduler's start: jobs of a predecessor that still run would be
+ * executed, and counted, a second time if their windows were dispatched before they
+ * have ended.
+ */
+void
+dispatch_start(void)
+{
+	control_jobs_reset();
+	for (int waited = 0; control_jobs_running() > 0 && waited < PREDECESSOR_WAIT; waited += 100)
+	{
+		worker_tick();
+		worker_sleep(100, PG_WAIT_EXTENSION);
+	}
+}
+
+/* After windows were loaded: those that an executor has are running. */
+void
+dispatch_mark_running(SchedView *view)
+{
+	for (int i = 0; i < noutstanding; i++)
+	{
+		Window	   *window = outstanding[i].view == view->def.view ?
+			window_find(view, outstanding[i].start) : NULL;
+
+		if (window != NULL)
+			window_dispatched(window);
+	}
+}
+
+/* ---- outcomes ---- */
+
+static void
+outcome_done(Window *window, const Job *job)
+{
+	window->fired_events = Max(window->fired_events, job->fired_events);
+	window->attempts = 0;
+	window_set_failed(window, false);
+	if (job->kind == FIRING_ON_TIME)
+	{
+		window->fired = true;
+		window_leave_firing(window);
+	}
+	if (job->kind == FIRING_FINAL || job->final_too)
+		window->final_counted = true;
+}
+
+/* Reads again what the tables say of a window whose job ended without a verdict. True: an error is recorded there. */
+static bool
+reload_window(Window *window)
+{
+	WindowRow	row = {0};
+
+	StartTransactionCommand();
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "could not connect to the SPI manager");
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (store_firing_load(window->key.view, window->key.start, &row))
+	{
+		window->fired_events = row.fired_events;
+		window->final_counted = row.final > 0;
+		if (row.on_time > 0 && !window->fired)
+		{
+			window->fired = true;
+			window_leave_firing(window);
+		}
+	}
+	PopActiveSnapshot();
+	SPI_finish();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(scheduler.context);
+	return row.failed;
+}
+
+/* How a window's execution ended, and what is next for it. */
+static void
+take_outcome(const Job *job, int64 now)
+{
+	SchedView  *view = sched_view(job->view);
+	Window	   *window = view == NULL ? NULL : window_find(view, job->window_start);
+	bool		again;
+
+	if (window == NULL || window->place != PLACE_RUNNING)
+		return;					/* the view is gone, or is yet to be loaded again */
+	window->place = PLACE_IDLE;
+	window->last_tried = now;
+	again = window->again;
+	window->again = false;
+	switch (job->outcome)
+	{
+		case FIRING_DONE:
+			outcome_done(window, job);
+			break;
+		case FIRING_FAILED:
+			window->attempts = 0;
+			window_set_failed(window, true);
+			window_leave_firing(window);
+			break;
+		case FIRING_GONE:
+			scheduler.definitions_changed = true;
+			window_retry(window, false, now);
+			break;
+		case FIRING_RETRY:
+			window_retry(window, reload_window(window), now);
+			break;
+	}
+	window_set_news(window);
+	if (view->def.paused)
+		window_unplace(window);
+	if (window->place == PLACE_IDLE)
+	{
+		if (again && (window->is_news || window->forced))
+			window_make_due(window, view->stream->pass, false, now);
+		else
+			window_undue(window);
+		window_schedule(window, now);
+	}
+}
+
+/* Takes in the outcomes of finished jobs. */
+void
+dispatch_collect(int64 now)
+{
+	Job			jobs[32];
+	int			n;
+
+	while (noutstanding > 0 && (n = control_jobs_collect(jobs, lengthof(jobs))) > 0)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			for (int j = 0; j < noutstanding; j++)
+				if (outstanding[j].view == jobs[i].view &&
+					outstanding[j].start == jobs[i].window_start)
+				{
+					outstanding[j] = outstanding[--noutstanding];
+					break;
+				}
+			take_outcome(&jobs[i], now);
+		}
+	}
+}
+
+/* ---- dispatch ---- */
+
+/* A stream's windows wait while its journal is folded for them. */
+static bool
+usable(const Window *window)
+{
+	return !window->view->stream->fold_first;
+}
+
+static bool
+post(Window *window)
+{
+	Job			job = {0};
+
+	if (noutstanding >= Min(CONTROL_JOBS, Max(1, aion_executors) * JOBS_PER_EXECUTOR))
+		return false;
+	job.view = window->key.view;
+	job.window_start = window->key.start;
+	job.kind = window_firing_kind(window, &job.final_too);
+	job.priority = window_priority(window);
+	if (!control_job_post(&job))
+		return false;
+	outstanding[noutstanding].view = job.view;
+	outstanding[noutstanding].start = job.window_start;
+	noutstanding++;
+	window_dispatched(window);
+	return true;
+}
+
+/* Does one queued job in this process. */
+static void
+do_one_job(void)
+{
+	Job			job;
+	int			slot;
+	int64		fired_events = 0;
+	volatile FiringOutcome outcome = FIRING_RETRY;
+
+	if (!control_job_take(&job, &slot))
+		return;
+	worker_state("executing a window");
+	PG_TRY();
+	{
+		outcome = view_fire(job.view, job.window_start, job.kind, job.final_too, &fired_events);
+	}
+	PG_FINALLY();
+	{
+		control_job_finish(slot, outcome, fired_events);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(scheduler.context);
+}
+
+/* Posts what is ready, and sees that somebody does it. */
+void
+dispatch_windows(int64 now)
+{
+	int			wanted;
+	int			live;
+	int			before;
+
+	due_dispatch(usable, post);
+	if (noutstanding == 0)
+		return;
+	DEBUG_POINT("dispatch-posted");
+	wanted = Min(noutstanding, aion_executors);
+	live = worker_count(WORKER_EXECUTOR, MyDatabaseId);
+	do
+	{
+		before = live;
+		if (live < wanted)
+			live = worker_start(WORKER_EXECUTOR, MyDatabaseId, wanted);
+	} while (live > before && live < wanted);
+	if (live == 0)
+	{
+		do_one_job();
+		dispatch_collect(mono_now());
+	}
+}
+
+/* While jobs are out, look now and then whether there still is somebody to do them. */
+int64
+dispatch_next(int64 now)
+{
+	if (noutstanding == 0)
+		return MONO_NEVER;
+	if (worker_count(WORKER_EXECUTOR, MyDatabaseId) == 0)
+		return now;
+	return now + LOOK_AGAIN;
+}

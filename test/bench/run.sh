@@ -1,0 +1,94 @@
+#!/bin/bash
+# Runs the benchmarks, test/bench/*.sh and *.sql, against a private server with a production build, and prints a table of
+# ratios to plain tables: both sides are measured in the same run, in interleaved pairs, and the medians count.
+#
+#   test/bench/run.sh [NAME]...          these only, without suffix; all by default
+#   PAIRS=5                              how many pairs of each measurement
+#   FLIGHTS=flights.csv.xz               the data; by default the project's sample, repeated up to 3 million rows
+#
+# A benchmark in SQL prints rows of five columns, one for each measured pair:
+#   what it is | aion's value | the plain table's value, or '-' | unit | limit of the ratio, as '<= 0.9' or '>= 0.95', or '-'
+# One in shell is sourced here, with psql set up, and calls `result` with the same five. Without a plain value, the limit
+# is one of aion's value itself.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. scripts/lib.sh
+
+PAIRS=${PAIRS:-5}
+ROWS=3000000
+
+# ---- for the benchmarks ---------------------------------------------------------------------------------------------
+
+export PGOPTIONS="-c client_min_messages=warning"
+sql() { psql -X -A -t -q -v ON_ERROR_STOP=1 "${@:2}" -c "$1"; }
+
+# Seconds that a statement takes, with the client's round trip; standard input is left to it.
+seconds()
+{
+	local begin=$EPOCHREALTIME
+	sql "$1" >/dev/null
+	awk -v b="$begin" -v e="$EPOCHREALTIME" 'BEGIN { printf "%.4f\n", e - b }'
+}
+
+result()
+{
+	(IFS=$'\t'; echo "$*") >>"$RESULTS"
+	say "   $1: $2 $4, plain: $3"
+}
+
+# The flights in order of arrival, 3 million rows, is what most benchmarks load: $FLIGHTS_CSV. A stream or a table for them:
+FLIGHT_COLUMNS="departs timestamp NOT NULL, delay int, distance int, origin text, destination text"
+new_stream()
+{
+	sql "DROP FOREIGN TABLE IF EXISTS $1 CASCADE"
+	sql "CREATE FOREIGN TABLE $1 ($FLIGHT_COLUMNS) SERVER aion OPTIONS (event_time 'departs', bucket_width '1 hour',
+		watermark_delay '30 minutes', allowed_lateness '2 days', max_ahead 'off')"
+}
+new_table() { sql "DROP TABLE IF EXISTS $1; CREATE TABLE $1 ($FLIGHT_COLUMNS)"; }
+
+# ---- the run --------------------------------------------------------------------------------------------------------
+
+scripts/setup.sh || exit
+find_server || die "no PostgreSQL server of 15 to 18 with its development files was found"
+
+make_work_dir bench
+as_server mkdir "$WORK/tree"
+copy_project "$WORK/tree"
+make_private_server "$WORK/installation"
+for target in all install; do
+	as_server make -s -C "$WORK/tree" -j"$(nproc)" PG_CONFIG="$PG_CONFIG" $target
+done
+
+start_server "$WORK" test/bench/bench.conf
+sql "CREATE EXTENSION aion"
+
+FLIGHTS_CSV=$WORK/flights.csv
+say "Preparing $ROWS flights ..."
+if [ -n "${FLIGHTS:-}" ]; then
+	xz -dc "$FLIGHTS" | head -n $ROWS >"$FLIGHTS_CSV" || [ $? -eq 141 ]		# head closes the pipe
+else
+	# Four days cover the sample, its latest arrival included: so each repetition follows the one before it.
+	new_table sample
+	xz -dc test/data/flights-50k.csv.xz | sql "COPY sample FROM STDIN (FORMAT csv)"
+	sql "COPY (SELECT departs + n * interval '4 days', delay, distance, origin, destination
+		FROM generate_series(0, $ROWS / 50000 - 1) n, sample ORDER BY n, sample.ctid) TO STDOUT (FORMAT csv)" >"$FLIGHTS_CSV"
+	sql "DROP TABLE sample"
+fi
+
+RESULTS=$WORK/results.tsv
+: >"$RESULTS"
+status=0
+for file in test/bench/*.sh test/bench/*.sql; do
+	name=$(basename "${file%.*}")
+	[ -f "$file" ] && [ "$name" != run ] || continue
+	[ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
+	say "== $name"
+	case $file in
+		*.sh) (own_cleanup; set -e; . "$file") ;;
+		*.sql) psql -X -A -t -q -F $'\t' -v ON_ERROR_STOP=1 -v pairs="$PAIRS" -v flights="$FLIGHTS_CSV" -f "$file" >>"$RESULTS" ;;
+	esac || { say "   failed"; status=1; }
+done
+
+[ -s "$RESULTS" ] || die "nothing was measured"
+perl scripts/bench_table.pl "$RESULTS"
+exit $status
