@@ -73,7 +73,7 @@ make_work_dir()
 # Copies the project without version control and build products, as the server's user, into the existing folder $1.
 copy_project()
 {
-	tar -C "$PROJECT" --exclude=./.git --exclude=./demo --exclude=./tmp_check --exclude='*.[oad]' --exclude='*.so' \
+	tar -C "$PROJECT" --exclude=./.git --exclude=./demo --exclude=./test/unit/build --exclude=./tmp_check --exclude='*.[oad]' --exclude='*.so' \
 		--exclude='*.bc' --exclude=.build-flavour --exclude='./sql/aion--?.?.sql' -cf - . | as_server tar -C "$1" -xf - --no-same-owner
 }
 

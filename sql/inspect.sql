@@ -20,7 +20,7 @@ SELECT view, results IS NOT NULL AS has_results, streams, window_spec, state, st
   FROM aion.views WHERE view = 'inspect_v'::regclass;
 SELECT window_start, window_end, key, state, events, late_events, firings, last_fired_at IS NOT NULL AS fired,
 	   staleness, next_firing, error
-  FROM aion.windows WHERE view = 'inspect_v'::regclass ORDER BY 1;
+  FROM aion.windows WHERE view = 'inspect_v'::regclass AND window_start >= '2024-03-01 10:00' ORDER BY 1;
 SELECT stream, event_time, event, reason, partial FROM aion.expired WHERE stream = 'inspect_s'::regclass ORDER BY id;
 
 -- In memory or in the journal, then in blocks.

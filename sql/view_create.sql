@@ -1,4 +1,7 @@
 -- Definitions of continuous views: what is made, and which are refused (R18).
+SET timezone = 'UTC';
+SET datestyle = 'ISO, MDY';
+SET intervalstyle = 'postgres';
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
 CREATE FOREIGN TABLE vc (k int, v numeric(8,2), name varchar(20) COLLATE "C", at timestamptz)

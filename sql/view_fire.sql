@@ -1,4 +1,7 @@
 -- What windows show: placement, late amendments, NULLs, failures.
+SET timezone = 'UTC';
+SET datestyle = 'ISO, MDY';
+SET intervalstyle = 'postgres';
 \set SHOW_CONTEXT never
 
 -- R01: a row later than the delay amends its window

@@ -1,4 +1,7 @@
 -- Who may do what with a continuous view, and whose rights its query has.
+SET timezone = 'UTC';
+SET datestyle = 'ISO, MDY';
+SET intervalstyle = 'postgres';
 \set SHOW_CONTEXT never
 \set VERBOSITY terse
 SET client_min_messages = warning;
@@ -81,7 +84,9 @@ SELECT aion.alter_view('vo.v', owner => 'aion_vo_bob');
 SELECT DISTINCT relowner::regrole FROM pg_class
 	WHERE relname ~ '^(def_)?v(_aion_row_seq)?$' AND relkind IN ('v', 'r', 'S');
 SET ROLE aion_vo_bob;
+\set VERBOSITY sqlstate
 SELECT aion.alter_view('vo.v', owner => 'aion_vo_alice');
+\set VERBOSITY terse
 RESET ROLE;
 
 -- names may change

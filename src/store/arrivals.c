@@ -435,9 +435,13 @@ settle_chunks(const FinishedXact *xact, const bool *chunk_committed, int *next)
 	}
 }
 
-/* Asks pg_xact, before the lock is taken, how the chunks' subtransactions ended. */
+/*
+ * Asks pg_xact, before the lock is taken, how the chunks' subtransactions
+ * ended; one answer for each chunk of a committed transaction. *committed_chunks: how
+ * many committed; *chunks: of how many in all.
+ */
 static bool *
-ask_committed(const InboxCut *cut)
+ask_committed(const InboxCut *cut, int *chunks, int *committed_chunks)
 {
 	int			n = 0;
 	bool	   *committed;
@@ -449,13 +453,16 @@ ask_committed(const InboxCut *cut)
 			n++;
 		}
 	committed = palloc_extended(Max(n, 1), MCXT_ALLOC_HUGE);
+	*chunks = n;
+	*committed_chunks = 0;
 	n = 0;
 	for (int i = 0; i < cut->nfinished; i++)
 		for (AreaPtr at = cut->finished[i].committed ? cut->finished[i].first_chunk : 0; at;)
 		{
 			Chunk	   *chunk = AREA_DEREF(at);
 
-			committed[n++] = TransactionIdDidCommit(XidFromFullTransactionId(chunk->xmin));
+			committed[n] = TransactionIdDidCommit(XidFromFullTransactionId(chunk->xmin));
+			*committed_chunks += committed[n++];
 			at = chunk->inbox_next;
 		}
 	return committed;
@@ -470,10 +477,12 @@ arrivals_accounted(const StreamStorage *storage, Arrivals *arrivals)
 	int32	   *link;
 	int32		last = AREA_NONE;
 	int			next = 0;
+	int			chunks;
+	int			committed_chunks;
 
 	if (slot == NULL)
 		return;
-	committed = ask_committed(cut);
+	committed = ask_committed(cut, &chunks, &committed_chunks);
 
 	/* A1: the inbox list and the chunks' flags change */
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
@@ -500,6 +509,8 @@ arrivals_accounted(const StreamStorage *storage, Arrivals *arrivals)
 		FullTransactionIdEquals(slot->overflow, cut->overflow))
 		slot->overflow = InvalidFullTransactionId;
 	LWLockRelease(area_stream_lock(slot));
+	if (committed_chunks < chunks)
+		mbucket_reclaim_slot(slot); /* something was rolled back */
 	pfree(committed);
 }
 

@@ -85,6 +85,7 @@ struct EventScan
 	bool	   *from_memory;	/* by index into numbers */
 	MBucket    *pinned;
 	Chunk	   *chunk;			/* last one read */
+	bool		counted_bucket;	/* the pinned bucket is in the statistics */
 	MemoryContextCallback unpin;
 
 	/* journal */
@@ -219,7 +220,7 @@ pin_next_bucket(EventScan *scan)
 		}
 		scan->from_memory[i] = true;
 		scan->chunk = NULL;
-		scan->stats.memory_buckets++;
+		scan->counted_bucket = false;
 		return true;
 	}
 	return false;
@@ -248,6 +249,8 @@ next_memory_run(EventScan *scan)
 			is_accounted(scan, scan->chunk->top) &&
 			chunk_visible(scan->chunk, scan->snapshot, scan->flush_limit))
 		{
+			scan->stats.memory_buckets += !scan->counted_bucket;
+			scan->counted_bucket = true;
 			start_run(scan, CHUNK_EVENTS(scan->chunk), scan->chunk->length,
 					  scan->chunk->first, scan->chunk->last, &scan->stats.memory_events);
 			return true;
@@ -375,12 +378,23 @@ next_run(EventScan *scan)
 	}
 }
 
+/* In the scan's context, because the index scan allocates while it goes on. */
+static HeapTuple
+next_block_row(EventScan *scan)
+{
+	MemoryContext old = MemoryContextSwitchTo(scan->context);
+	HeapTuple	row = pbucket_scan_next(&scan->blocks);
+
+	MemoryContextSwitchTo(old);
+	return row;
+}
+
 static bool
 next_block(EventScan *scan)
 {
 	HeapTuple	row;
 
-	while ((row = pbucket_scan_next(&scan->blocks)) != NULL)
+	while ((row = next_block_row(scan)) != NULL)
 	{
 		const PBucketRow *header = PBUCKET_ROW(row);
 

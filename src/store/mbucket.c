@@ -396,12 +396,26 @@ compare_numbers(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
+/* A range of fewer buckets is looked up one by one, a larger one by going through the slot's list. */
+#define PROBE_LIMIT 64
+
 /* Numbers of the slot's buckets from low to high inclusive, ascending. Palloc'd. */
 int64 *
 mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n)
 {
-	int			capacity = 64;
+	int			capacity = PROBE_LIMIT;
 	int64	   *numbers = palloc(capacity * sizeof(int64));
+
+	if (low <= high && (uint64) high - (uint64) low < PROBE_LIMIT)
+	{
+		*n = 0;
+		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+		for (int64 i = 0; i <= high - low; i++)
+			if (mbucket_find(slot, low + i))
+				numbers[(*n)++] = low + i;
+		LWLockRelease(area_stream_lock(slot));
+		return numbers;
+	}
 
 	/* no palloc under the lock (I8): count, allocate, and try again if it grew */
 	for (;;)
@@ -419,7 +433,7 @@ mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n)
 		LWLockRelease(area_stream_lock(slot));
 		if (*n <= capacity)
 			break;
-		capacity = *n + 64;
+		capacity = *n + PROBE_LIMIT;
 		numbers = repalloc(numbers, capacity * sizeof(int64));
 	}
 	qsort(numbers, *n, sizeof(int64), compare_numbers);

@@ -12,6 +12,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -56,6 +57,14 @@ aion_executor_main(Datum main_arg)
 	TimestampTz idle_since;
 
 	worker_begin(WORKER_EXECUTOR, main_arg);
+
+	/*
+	 * A result whose commit a crash takes back is computed again, since its
+	 * count in window_firing went with it. So commits need not wait for the
+	 * disk; the scheduler's do, before anything final builds on a result, and
+	 * whoever answers a sync or refresh flushes first.
+	 */
+	SetConfigOption("synchronous_commit", "off", PGC_USERSET, PGC_S_OVERRIDE);
 	turn = AllocSetContextCreate(TopMemoryContext, "aion executor turn", ALLOCSET_DEFAULT_SIZES);
 	idle_since = GetCurrentTimestamp();
 

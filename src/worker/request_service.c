@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "utils/memutils.h"
 
 #include "worker/scheduler.h"
@@ -78,9 +79,11 @@ drop_request(PendingRequest *p)
 	pfree(p);
 }
 
+/* Answers a request; whatever it waited for is on disk then, also what executors committed without waiting. */
 static void
 finish(PendingRequest *p)
 {
+	XLogFlush(GetXLogInsertRecPtr());
 	control_request_finish(&p->request);
 	drop_request(p);
 }

@@ -134,12 +134,18 @@ prepared(Statement *statement)
 	return statement->plan;
 }
 
-/* Runs a statement; nulls as SPI has them, NULL for none. Returns the number of rows. */
+/*
+ * Runs a statement; nulls as SPI has them, NULL for none. Returns the number of
+ * rows. Here, as in all functions below, the memory context stays what it was, which SPI
+ * by itself does not see to.
+ */
 static uint64
 run(Statement *statement, Datum *values, const char *nulls)
 {
+	MemoryContext old = CurrentMemoryContext;
 	int			code = SPI_execute_plan(prepared(statement), values, nulls, false, 0);
 
+	MemoryContextSwitchTo(old);
 	if (code != statement->expected)
 		elog(ERROR, "\"%s\" ended with %s", statement->sql, SPI_result_code_string(code));
 	return SPI_processed;
@@ -321,6 +327,7 @@ read_window(int i, WindowRow *row, MemoryContext context)
 void
 store_windows_load(Oid view, WindowRowSink sink, void *arg)
 {
+	MemoryContext old = CurrentMemoryContext;
 	Datum		values[] = {ObjectIdGetDatum(view)};
 	Portal		portal = SPI_cursor_open(NULL, prepared(&windows_load), values, NULL, false);
 
@@ -342,6 +349,7 @@ store_windows_load(Oid view, WindowRowSink sink, void *arg)
 		CHECK_FOR_INTERRUPTS();
 	}
 	SPI_cursor_close(portal);
+	MemoryContextSwitchTo(old);
 }
 
 /* One window, also if final; false: no row. */
@@ -448,6 +456,19 @@ store_windows_lost(Oid view)
 
 /* ---- the row that an unlogged stream loses with its events ---- */
 
+/* Runs a statement once. Returns the number of rows. */
+static uint64
+run_text(const char *sql, int expected)
+{
+	MemoryContext old = CurrentMemoryContext;
+	int			code = SPI_execute(sql, false, 0);
+
+	MemoryContextSwitchTo(old);
+	if (code != expected)
+		elog(ERROR, "\"%s\" ended with %s", sql, SPI_result_code_string(code));
+	return SPI_processed;
+}
+
 static const char *
 qualified_name(Oid relation)
 {
@@ -461,9 +482,7 @@ store_marker_present(Oid blocks)
 	char	   *sql = psprintf("SELECT FROM %s WHERE bucket = " INT64_FORMAT, qualified_name(blocks),
 							   PG_INT64_MIN);
 
-	if (SPI_execute(sql, true, 1) != SPI_OK_SELECT)
-		elog(ERROR, "could not read relation %u", blocks);
-	return SPI_processed > 0;
+	return run_text(sql, SPI_OK_SELECT) > 0;
 }
 
 void
@@ -473,8 +492,7 @@ store_marker_insert(Oid blocks)
 							   " VALUES (" INT64_FORMAT ", 0, 0, 0, 0, '')", qualified_name(blocks),
 							   PG_INT64_MIN);
 
-	if (SPI_execute(sql, false, 0) != SPI_OK_INSERT)
-		elog(ERROR, "could not write relation %u", blocks);
+	run_text(sql, SPI_OK_INSERT);
 }
 
 /* ---- set-aside events ---- */
@@ -506,6 +524,7 @@ store_set_aside(Oid stream, TimestampTz now, SetAsideBatch *batch)
 void
 store_set_aside_times(Oid stream, EventTimeSink sink, void *arg)
 {
+	MemoryContext old = CurrentMemoryContext;
 	Datum		values[] = {ObjectIdGetDatum(stream)};
 	Portal		portal = SPI_cursor_open(NULL, prepared(&set_aside_times), values, NULL, false);
 
@@ -519,4 +538,5 @@ store_set_aside_times(Oid stream, EventTimeSink sink, void *arg)
 		SPI_freetuptable(SPI_tuptable);
 	}
 	SPI_cursor_close(portal);
+	MemoryContextSwitchTo(old);
 }

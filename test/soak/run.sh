@@ -4,5 +4,4 @@
 #   test/soak/run.sh                     SOAK_MINUTES=N is how long each of them should load the server (10 by default)
 #
 # They are TAP tests as those in test/t, use the same helpers, and read SOAK_MINUTES from the environment.
-export SOAK_MINUTES=${SOAK_MINUTES:-10}
 exec "$(dirname "$0")/../run.sh" soak
