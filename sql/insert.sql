@@ -7,7 +7,7 @@ SET intervalstyle = 'postgres';
 CREATE FOREIGN TABLE ins (
 	id int NOT NULL, kind text DEFAULT 'plain' CHECK (kind <> 'bad'), cost numeric(8,2) CHECK (cost >= 0),
 	twice numeric GENERATED ALWAYS AS (cost * 2) STORED, at timestamptz NOT NULL DEFAULT '2024-03-01 10:00'
-) SERVER aion OPTIONS (event_time 'at', idle_timeout 'off');
+) SERVER aion OPTIONS (event_time 'at', idle_timeout 'off', allowed_lateness 'unlimited');
 
 INSERT INTO ins (id, cost) VALUES (1, 1.5);
 INSERT INTO ins VALUES (2, DEFAULT, 2, DEFAULT, DEFAULT), (3, 'other', NULL, DEFAULT, '2024-03-01 09:59:59.999999');

@@ -29,9 +29,9 @@ CREATE TABLE ty_plain (
 	dmood ty_dmood, dpair ty_dpair, rc regclass, rp regprocedure, rt regtype, rr regrole, rn regnamespace, arc regclass[]);
 DO $$
 BEGIN
-	EXECUTE (SELECT format('CREATE FOREIGN TABLE ty (%s) SERVER aion OPTIONS (event_time %L, idle_timeout %L)',
+	EXECUTE (SELECT format('CREATE FOREIGN TABLE ty (%s) SERVER aion OPTIONS (event_time %L, idle_timeout %L, allowed_lateness %L)',
 						   string_agg(format('%I %s %s', attname, format_type(atttypid, atttypmod),
-											 CASE WHEN attname = 'coll' THEN 'COLLATE "C"' END), ', ' ORDER BY attnum), 'at', 'off')
+											 CASE WHEN attname = 'coll' THEN 'COLLATE "C"' END), ', ' ORDER BY attnum), 'at', 'off', 'unlimited')
 			   FROM pg_attribute WHERE attrelid = 'ty_plain'::regclass AND attnum > 0);
 END $$;
 INSERT INTO ty_plain VALUES (
