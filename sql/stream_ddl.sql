@@ -53,6 +53,23 @@ ALTER FOREIGN TABLE ddl_s VALIDATE CONSTRAINT positive;
 ALTER FOREIGN TABLE ddl_s ADD CONSTRAINT small CHECK (a < 10);
 RESET constraint_exclusion;
 
+-- a copy of an event has the added value too; events of this transaction, pending ones included, count
+CREATE FOREIGN TABLE ddl_plain (a int, at timestamptz) SERVER aion OPTIONS (event_time 'at');
+INSERT INTO ddl_plain VALUES (1, '2024-03-01 10:00');
+BEGIN;
+INSERT INTO ddl_plain VALUES (-7, '2024-03-01 10:01');
+ALTER FOREIGN TABLE ddl_plain ADD COLUMN b int DEFAULT 4 CHECK (b > 3);
+INSERT INTO ddl_plain VALUES (8, '2024-03-01 10:02', 5);
+SELECT * FROM ddl_plain ORDER BY a DESC;
+SAVEPOINT one;
+ALTER FOREIGN TABLE ddl_plain ADD CHECK (a > 0);
+ROLLBACK TO one;
+ALTER FOREIGN TABLE ddl_plain DROP COLUMN b;
+ROLLBACK;
+SELECT * FROM ddl_plain ORDER BY a DESC;
+SELECT count(*) FROM aion.added_column WHERE stream = 'ddl_plain'::regclass;
+DROP FOREIGN TABLE ddl_plain;
+
 -- what stored events need stays
 ALTER FOREIGN TABLE ddl_s DROP COLUMN a;
 ALTER FOREIGN TABLE ddl_s DROP COLUMN at;

@@ -109,6 +109,12 @@ SELECT aion.create_view('vc_bad', 'SELECT name FROM vc', aion.tumbling('1 h'));
 ROLLBACK;
 SELECT view FROM aion.view_def ORDER BY view::text;
 SELECT aion.drop_view('vc_bad');
+-- what a column's type is dropped with takes the whole view along
+CREATE TYPE vc_mood AS ENUM ('sad', 'ok');
+SELECT aion.create_view('vc_moods', 'SELECT min(''ok''::vc_mood) AS mood, min(k) AS k FROM vc', aion.tumbling('1 h'));
+ALTER TABLE aion_results.vc_moods DROP COLUMN mood;
+DROP TYPE vc_mood;
+DROP TYPE vc_mood CASCADE;
 DROP SCHEMA vc_schema CASCADE;
 SELECT count(*) FROM aion.view_def;
 SELECT relname FROM pg_class WHERE relnamespace = 'aion_results'::regnamespace;

@@ -12,7 +12,7 @@
 #include "utils/guc.h"
 
 #include "guc.h"
-#include "store/mbucket.h"
+#include "store/area.h"
 #include "stream/stream.h"
 #include "worker/scheduler.h"
 #include "worker/worker.h"

@@ -7,7 +7,7 @@
 #include "lib/stringinfo.h"
 
 #include "store/accounted.h"
-#include "store/mbucket_internal.h"
+#include "store/area_internal.h"
 
 bool
 accounted_contains(const Accounted *set, FullTransactionId top)

@@ -13,7 +13,7 @@
 #include "storage/shmem.h"
 
 #include "store/area.h"
-#include "store/mbucket_internal.h"
+#include "store/area_internal.h"
 
 #define AREA_TRANCHE "aion"
 
@@ -246,7 +246,7 @@ area_free_bucket(int32 bucket)
 }
 
 void
-mbucket_usage(int64 *used, int64 *total)
+area_usage(int64 *used, int64 *total)
 {
 	*total = (int64) area->npages * AREA_PAGE_SIZE;
 	*used = *total - (int64) area->nfree_pages * AREA_PAGE_SIZE;

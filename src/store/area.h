@@ -7,6 +7,12 @@
 
 #include "postgres.h"
 
+/* GUC aion.memory, in kilobytes; fixed at server start. */
+extern int	aion_memory;
+
+/* Bytes of pages in use and in total, for pressure and inspection. */
+extern void area_usage(int64 *used, int64 *total);
+
 /* To be called from the shmem hooks, in a library that is being preloaded. */
 extern void area_shmem_request(void);
 extern void area_shmem_startup(void);

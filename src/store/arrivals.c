@@ -26,6 +26,7 @@
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
 #include "store/pbucket.h"
+#include "store/visibility.h"
 #include "time/bucket.h"
 
 /* Entries that arrivals_pending() asks about before it takes the rest for finished. */
@@ -325,7 +326,7 @@ with_events(const StreamStorage *storage, Snapshot snapshot, const Arrival *arri
 
 typedef struct TimesState
 {
-	const StreamStorage *storage;
+	EventLayout *layout;
 	EventTime  *times;
 	int			n;
 } TimesState;
@@ -335,14 +336,18 @@ read_times(void *arg, char *events, uint32 length)
 {
 	TimesState *state = arg;
 
-	for (char *at = events; at < events + length; at += EVENT_SPACE((MinimalTuple) at))
-		state->times[state->n++] = event_time(state->storage, (MinimalTuple) at);
+	EVENT_FOREACH(event, events, length)
+		state->times[state->n++] = event_time(state->layout, event);
 }
 
 EventTime *
 arrivals_times(const StreamStorage *storage, Snapshot snapshot, const Arrival *arrival)
 {
-	TimesState	state = {storage, palloc(sizeof(EventTime) * Max(arrival->nevents, 1)), 0};
+	TimesState	state;
+
+	state.layout = event_layout(storage);
+	state.times = palloc(sizeof(EventTime) * Max(arrival->nevents, 1));
+	state.n = 0;
 
 	with_events(storage, snapshot, arrival, read_times, &state);
 	Assert(state.n == arrival->nevents);
@@ -355,7 +360,7 @@ arrivals_times(const StreamStorage *storage, Snapshot snapshot, const Arrival *a
 
 typedef struct SetAsideState
 {
-	const StreamStorage *storage;
+	EventLayout *layout;
 	const bool *remove;
 	const bool *copy;
 	ArrivalSink sink;
@@ -370,16 +375,15 @@ split_events(void *arg, char *events, uint32 length)
 	SetAsideState *state = arg;
 
 	state->rest.events = palloc_extended(length, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	for (char *at = events; at < events + length; at += EVENT_SPACE((MinimalTuple) at))
+	EVENT_FOREACH(event, events, length)
 	{
-		MinimalTuple event = (MinimalTuple) at;
 		int			i = state->n++;
 
 		if (state->remove[i] || (state->copy && state->copy[i]))
-			state->sink(state->arg, event_time(state->storage, event), event, !state->remove[i]);
+			state->sink(state->arg, event_time(state->layout, event), event, !state->remove[i]);
 		if (state->remove[i])
 			continue;
-		memcpy(state->rest.events + state->rest.length, event, event->t_len);
+		memcpy(state->rest.events + state->rest.length, event, event->length);
 		state->rest.length += EVENT_SPACE(event);
 	}
 }
@@ -392,7 +396,7 @@ void
 arrivals_set_aside(const StreamStorage *storage, Snapshot snapshot, Arrival *arrival,
 				   const bool *remove, const bool *copy, ArrivalSink sink, void *arg)
 {
-	SetAsideState state = {storage, remove, copy, sink, arg, 0, {0}};
+	SetAsideState state = {event_layout(storage), remove, copy, sink, arg, 0, {0}};
 	Relation	journal;
 	bool		any = false;
 
@@ -408,7 +412,7 @@ arrivals_set_aside(const StreamStorage *storage, Snapshot snapshot, Arrival *arr
 		{
 			state.rest.bucket = arrival->bucket;
 			state.rest.command = 0;
-			state.rest.nevents = event_run_bounds(storage, state.rest.events, state.rest.length,
+			state.rest.nevents = event_run_bounds(state.layout, state.rest.events, state.rest.length,
 												  &state.rest.first, &state.rest.last);
 			journal_write_rest(storage, journal, arrival->top, &state.rest);
 		}
@@ -526,6 +530,7 @@ arrivals_retained(const StreamStorage *storage, Snapshot snapshot, const Account
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	PBucketReader *reader = pbucket_reader_create(storage, bms_make_singleton(storage->time_att));
+	EventLayout *layout = event_layout(storage);
 	PBucketScan blocks;
 	Relation	journal;
 	TableScanDesc scan;
@@ -556,7 +561,7 @@ arrivals_retained(const StreamStorage *storage, Snapshot snapshot, const Account
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		const JournalRow *row = JOURNAL_ROW(tuple);
-		TimesState	state = {storage, NULL, 0};
+		TimesState	state = {layout, NULL, 0};
 
 		CHECK_FOR_INTERRUPTS();
 		if (row->nevents == 0 || !accounted_contains(set, row->top))

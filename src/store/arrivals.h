@@ -18,6 +18,7 @@
 #include "utils/snapshot.h"
 
 #include "store/accounted.h"
+#include "store/event.h"
 #include "store/storage.h"
 
 typedef struct Arrival
@@ -64,7 +65,7 @@ extern EventTime *arrivals_times(const StreamStorage *storage, Snapshot snapshot
  * transaction), calling "sink" for each with its packed form, and for those with
  * copy[i] alone (may be NULL), which stay.
  */
-typedef void (*ArrivalSink) (void *arg, EventTime time, MinimalTuple event, bool copied);
+typedef void (*ArrivalSink) (void *arg, EventTime time, const Event *event, bool copied);
 extern void arrivals_set_aside(const StreamStorage *storage, Snapshot snapshot,
 							   Arrival *arrival, const bool *remove, const bool *copy,
 							   ArrivalSink sink, void *arg);

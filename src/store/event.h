@@ -1,46 +1,69 @@
 /*
  * event.h
- *	  Packed events: MinimalTuples of a stream's stored descriptor, one after
- *	  the other, each at a MAXALIGNed place.
+ *	  Packed events: the columns of a stream's stored descriptor in a row, one
+ *	  event after the other, each at a MAXALIGNed place.
+ *
+ * An event is an 8 byte header, a bitmap of columns that are not null (only if one
+ * is null; padded to MAXALIGN), and the values, aligned and padded as in a heap
+ * tuple, nothing out of line. A heap tuple's own header would be most of a
+ * small event, and of what follows from its size: memory, WAL, journal.
+ *
+ * An event may have fewer columns than the descriptor: those added later are
+ * taken from constr->missing.
  */
 #ifndef AION_EVENT_H
 #define AION_EVENT_H
 
 #include "postgres.h"
-#include "access/htup_details.h"
+#include "access/tupdesc.h"
+#include "executor/tuptable.h"
 
 #include "store/storage.h"
 
-/* A larger row is refused (EVENT_MAX_BYTES of packed form). */
+typedef struct Event
+{
+	uint32		length;			/* in bytes, not padded */
+	uint16		natts;
+	uint8		hasnull;
+	uint8		offset;			/* of the values, in MAXALIGN units */
+	/* null bitmap, values */
+} Event;
+
+/* A larger row is refused. */
 #define EVENT_MAX_BYTES		(512 * 1024 * 1024)
 
-#define EVENT_SPACE(event)	MAXALIGN((event)->t_len)
-#define EVENT_NEXT(event)	((MinimalTuple) ((char *) (event) + EVENT_SPACE(event)))
+#define EVENT_SPACE(event)	MAXALIGN((event)->length)
+
+/* Goes through the packed events in "length" bytes. */
+#define EVENT_FOREACH(event, events, bytes) \
+	for (const Event *event = (const Event *) (events); \
+		 (const char *) event < (const char *) (events) + (bytes); \
+		 event = (const Event *) ((const char *) event + EVENT_SPACE(event)))
+
+/* How columns lie in events; made once per scan or operation. Palloc'd. */
+typedef struct EventLayout EventLayout;
+
+extern EventLayout *event_layout(const StreamStorage *storage);
 
 /*
- * Space that an event of these values takes, MAXALIGNed. Values that are out of
- * line are replaced in "values" by copies in line (in the current context).
+ * Length of the event that these values make; it takes MAXALIGN of that.
+ * Values that are out of line are replaced in "values" by copies in line (in
+ * the current context).
  */
 extern Size event_measure(TupleDesc stored, Datum *values, bool *isnull);
 
-/* Writes the event into event_measure() zeroed bytes, MAXALIGNed. */
+/* Writes the event, of event_measure()'s length, to a MAXALIGNed place of zeroed bytes. */
 extern void event_pack(TupleDesc stored, Datum *values, bool *isnull,
-					   char *place, Size size);
+					   char *place, Size length);
 
-extern EventTime event_time(const StreamStorage *storage, MinimalTuple event);
+/* The first natts columns; pass-by-reference values point into the event. */
+extern void event_deform(const EventLayout *layout, const Event *event, int natts,
+						 Datum *values, bool *isnull);
+
+extern EventTime event_time(const EventLayout *layout, const Event *event);
 
 /* Least and greatest event time, and number, of a run of packed events. */
-extern int	event_run_bounds(const StreamStorage *storage, char *events, uint32 length,
+extern int	event_run_bounds(const EventLayout *layout, const char *events, uint32 length,
 							 EventTime *first, EventTime *last);
-
-/* A heap tuple's view on an event, for the attribute functions. */
-static inline void
-event_as_heap_tuple(MinimalTuple event, HeapTupleData *tuple)
-{
-	tuple->t_len = event->t_len + MINIMAL_TUPLE_OFFSET;
-	ItemPointerSetInvalid(&tuple->t_self);
-	tuple->t_tableOid = InvalidOid;
-	tuple->t_data = (HeapTupleHeader) ((char *) event - MINIMAL_TUPLE_OFFSET);
-}
 
 #endif							/* AION_EVENT_H */

@@ -34,6 +34,7 @@
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
 #include "store/pbucket.h"
+#include "store/visibility.h"
 #include "time/bucket.h"
 
 typedef enum ScanPhase
@@ -73,6 +74,8 @@ struct EventScan
 	char	   *end;
 	int64	   *run_counter;	/* statistic that its events count in */
 	bool		check_time;		/* the run may hold events out of range */
+	EventLayout *layout;
+	int			natts;			/* columns of a packed event to look at */
 	TupleTableSlot *packed_slot;
 
 	List	   *own;			/* of OwnRun */
@@ -112,6 +115,20 @@ scan_unpin(void *arg)
 	scan->pinned = NULL;
 }
 
+/* The last of the columns that will be looked at: how far an event needs to be deformed. */
+static int
+last_column(const StreamStorage *storage, const Bitmapset *columns)
+{
+	int			last = 0;
+	int			column = -1;
+
+	if (columns == NULL)
+		return storage->stored->natts;
+	while ((column = bms_next_member(columns, column)) >= 0)
+		last = column;
+	return last;
+}
+
 EventScan *
 event_scan_begin(const StreamStorage *storage, Snapshot snapshot, EventTime low, EventTime high,
 				 bool exact, Bitmapset *columns, const Accounted *set)
@@ -131,7 +148,10 @@ event_scan_begin(const StreamStorage *storage, Snapshot snapshot, EventTime low,
 	scan->low_bucket = bucket_number(storage->bucket_width, low);
 	scan->high_bucket = bucket_number(storage->bucket_width, high - 1);
 	scan->phase = low < high ? SCAN_OWN : SCAN_DONE;
-	scan->packed_slot = MakeTupleTableSlot(storage->stored, &TTSOpsMinimalTuple);
+	scan->layout = event_layout(storage);
+	scan->natts = last_column(storage, columns);
+	scan->packed_slot = MakeTupleTableSlot(storage->stored, &TTSOpsVirtual);
+	memset(scan->packed_slot->tts_isnull, true, storage->stored->natts);
 	scan->unpin.func = scan_unpin;
 	scan->unpin.arg = scan;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &scan->unpin);
@@ -444,18 +464,21 @@ event_scan_next(EventScan *scan)
 	{
 		while (scan->at < scan->end)
 		{
-			MinimalTuple event = (MinimalTuple) scan->at;
+			const Event *event = (const Event *) scan->at;
+			TupleTableSlot *slot = scan->packed_slot;
 
 			scan->at += EVENT_SPACE(event);
 			if (scan->check_time)
 			{
-				EventTime	time = event_time(scan->storage, event);
+				EventTime	time = event_time(scan->layout, event);
 
 				if (time < scan->low || time >= scan->high)
 					continue;
 			}
 			(*scan->run_counter)++;
-			return ExecStoreMinimalTuple(event, scan->packed_slot, false);
+			ExecClearTuple(slot);
+			event_deform(scan->layout, event, scan->natts, slot->tts_values, slot->tts_isnull);
+			return ExecStoreVirtualTuple(slot);
 		}
 		if (scan->phase < SCAN_BLOCKS && next_run(scan))
 			continue;

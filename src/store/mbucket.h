@@ -13,9 +13,6 @@
 #include "nodes/pg_list.h"
 #include "time/eventtime.h"
 
-/* GUC aion.memory, in kilobytes; fixed at server start. */
-extern int	aion_memory;
-
 /* One row of aion.buckets' memory half. */
 typedef struct MBucketInfo
 {
@@ -42,8 +39,5 @@ extern void mbucket_forget(Oid journal);
 /* Journals of this database that have entries in shared memory. Palloc'd list of OIDs;
  * a journal that its creating transaction has not committed yet is left out. */
 extern List *mbucket_journals(void);
-
-/* Bytes used by events and in total, for pressure and inspection. */
-extern void mbucket_usage(int64 *used, int64 *total);
 
 #endif							/* AION_MBUCKET_H */

@@ -1,186 +1,13 @@
 /*
  * mbucket_internal.h
- *	  Layout of the shared memory area, for the files of the store alone.
- *
- * One area of aion.memory, fixed at server start, holds everything in shared
- * memory that grows with data (invariant I4):
- *
- *	  AreaHeader | StreamSlot[] | InboxXact[] | MBucket[] | hash heads | pages
- *
- * Each array has a share of the area; when one is used up, events are in the
- * journal alone, which costs speed and never an error. A page belongs to one
- * bucket and holds chunks. Everything refers to everything by index or by
- * byte offset from the start of the area.
- *
- * Access rules (cited by number in the code; lock order is A1 before A3):
- * A1 A slot's stream lock (slot % AREA_STREAM_LOCKS) guards the slot, its
- *	  inbox entries, its buckets, their pages and the links between chunks.
- *	  Held for some hundred instructions, never across I/O or palloc (I8).
- * A2 A chunk's payload and tid are written by the backend that reserved it,
- *	  without a lock, before its transaction commits; nobody else looks at
- *	  them before they know that it has committed. All other chunk fields are
- *	  set under A1 before the chunk is linked, but for xmax and flags (A4).
- * A3 A spinlock in the header guards the free lists.
- * A4 A chunk's xmax and flags are written by the database's scheduler (flags)
- *	  and by whoever moves events out (xmax: I/O worker, scheduler), one
- *	  process at a time, under the stream lock, shared mode being enough to
- *	  read; a scan that has pinned the bucket reads them bare: they change from
- *	  one state that its snapshot reads correctly to another such.
- * A5 Chunks and pages of a bucket are freed only while it is not pinned, under
- *	  its stream lock in exclusive mode. A pin is taken in shared mode at least
- *	  (hence atomic), and dropped without a lock.
+ *	  m-buckets, as the other files of the store see them.
  */
 #ifndef AION_MBUCKET_INTERNAL_H
 #define AION_MBUCKET_INTERNAL_H
 
-#include "postgres.h"
-#include "access/transam.h"
-#include "port/atomics.h"
-#include "storage/itemptr.h"
-#include "storage/lwlock.h"
-#include "storage/s_lock.h"
-#include "storage/spin.h"
-#include "utils/snapshot.h"
-#include "utils/timestamp.h"
-
+#include "store/area_internal.h"
 #include "store/mbucket.h"
 
-typedef uint64 AreaPtr;			/* byte offset in the area; 0 is no place */
-
-#define AREA_PAGE_SIZE		8192
-#define AREA_STREAM_LOCKS	32
-#define AREA_NONE			(-1)	/* no index */
-
-/* The events of one journal tuple. Followed by the packed events, MAXALIGNed each. */
-typedef struct Chunk
-{
-	AreaPtr		next;			/* in the bucket, in order of arrival */
-	AreaPtr		inbox_next;		/* of the same transaction and stream */
-	FullTransactionId xmin;		/* (sub)transaction that wrote it */
-	FullTransactionId top;		/* its top-level transaction */
-	FullTransactionId xmax;		/* transaction that moved its events out; or invalid */
-	EventTime	first;			/* least and greatest event time */
-	EventTime	last;
-	CommandId	cmin;
-	uint32		flush;			/* see journal_flush_number() */
-	int32		nevents;
-	uint32		length;			/* of the packed events, in bytes */
-	ItemPointerData tid;		/* of the journal tuple */
-	uint16		flags;
-} Chunk;
-
-#define CHUNK_ACCOUNTED		0x01	/* committed and accounted for: no need to ask pg_xact */
-#define CHUNK_FROZEN		0x02	/* and visible to all */
-
-#define CHUNK_EVENTS(chunk)	((char *) (chunk) + MAXALIGN(sizeof(Chunk)))
-
-typedef struct PageHeaderArea
-{
-	int32		next;			/* next page of the bucket, or of the free list */
-	uint16		free;			/* offset of the first free byte in the page */
-	uint16		live;			/* chunks not freed yet */
-} PageHeaderArea;
-
-typedef struct MBucket
-{
-	int64		number;
-	int32		slot;			/* AREA_NONE: entry is free */
-	int32		hash_next;
-	int32		next;			/* in the slot's list; or in the free list */
-	int32		prev;
-	AreaPtr		first_chunk;
-	AreaPtr		last_chunk;
-	int32		first_page;
-	int32		open_page;		/* where the next chunk is tried */
-	int32		npages;
-	int32		nevents;
-	pg_atomic_uint32 pins;		/* scans that are on it (A5) */
-	FullTransactionId freed_by; /* latest transaction whose destaged chunks were freed */
-	TimestampTz changed;		/* when a chunk was last added */
-} MBucket;
-
-/* What one transaction has put into one stream and accounting has not seen. */
-typedef struct InboxXact
-{
-	int32		next;			/* in the slot's list, or in the free list */
-	FullTransactionId top;
-	AreaPtr		first_chunk;
-	AreaPtr		last_chunk;
-	uint64		bytes;			/* of the area that it holds */
-	BlockNumber first_block;	/* range of journal blocks that hold tuples */
-	BlockNumber last_block;		/* of it without a chunk; Invalid: none */
-} InboxXact;
-
-typedef struct StreamSlot
-{
-	Oid			database;		/* InvalidOid: slot is free */
-	Oid			journal;
-	FullTransactionId creator;	/* transaction that made the slot: its journal may be uncommitted */
-	int32		first_bucket;
-	int32		first_inbox;
-	int32		last_inbox;
-
-	/*
-	 * Latest transaction that has written to the stream without an inbox
-	 * entry. Until accounting has everything up to it, a pass goes through the
-	 * whole journal.
-	 */
-	FullTransactionId overflow;
-
-	/* Like MBucket.freed_by, of buckets whose entry was given back since. */
-	FullTransactionId freed_by;
-
-	/*
-	 * A snapshot that sees transaction clean_since finds nothing in the journal
-	 * that has no chunk. Invalid: unknown. journal_writes counts the writes that
-	 * made it invalid, so that a fold can tell whether it missed one.
-	 */
-	FullTransactionId clean_since;
-	uint64		journal_writes;
-	FullTransactionId journal_writer;	/* latest transaction that wrote such a tuple */
-} StreamSlot;
-
-typedef struct AreaHeader
-{
-	uint64		generation;		/* drawn at each start of shared memory, never 0 */
-	slock_t		mutex;			/* A3 */
-	int32		free_page;
-	int32		nfree_pages;
-	int32		free_inbox;
-	int32		free_bucket;
-	bool		slots_exhausted;	/* a stream once got no slot; under the slots lock */
-	/* constant after start */
-	int32		nslots;
-	int32		ninbox;
-	int32		nbuckets;
-	int32		nhash;			/* power of two */
-	int32		npages;
-} AreaHeader;
-
-/* area.c */
-extern AreaHeader *area;
-extern StreamSlot *area_slots;
-extern InboxXact *area_inbox;
-extern MBucket *area_buckets;
-extern int32 *area_hash;
-extern char *area_pages;
-
-#define AREA_DEREF(ptr)		((void *) ((char *) area + (ptr)))
-#define AREA_PTR(p)			((AreaPtr) ((char *) (p) - (char *) area))
-#define AREA_PAGE(n)		((PageHeaderArea *) (area_pages + (Size) (n) * AREA_PAGE_SIZE))
-#define AREA_PAGE_OF(chunk)	((int32) (((char *) (chunk) - area_pages) / AREA_PAGE_SIZE))
-
-extern LWLock *area_stream_lock(const StreamSlot *slot);
-extern LWLock *area_slots_lock(void);
-extern int32 area_alloc_page(void);
-extern void area_free_page(int32 page);
-extern int32 area_alloc_inbox(void);
-extern void area_free_inbox(int32 inbox);
-extern int32 area_alloc_bucket(void);
-extern void area_free_bucket(int32 bucket);
-extern FullTransactionId area_full_xid(TransactionId xid);
-
-/* mbucket.c */
 extern StreamSlot *mbucket_slot(Oid journal, bool create, bool journal_is_new);
 extern MBucket *mbucket_find(StreamSlot *slot, int64 number);
 extern int32 mbucket_enter_inbox(StreamSlot *slot, FullTransactionId top);
@@ -191,10 +18,5 @@ extern void mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox,
 extern int64 *mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n);
 extern void mbucket_unpin(MBucket *bucket);
 extern void mbucket_reclaim_slot(StreamSlot *slot);
-
-/* visibility.c */
-extern bool visible_committed(FullTransactionId xid, Snapshot snapshot);
-extern bool visible_mover(FullTransactionId xid, Snapshot snapshot);
-extern bool chunk_visible(const Chunk *chunk, Snapshot snapshot, uint32 flush_limit);
 
 #endif							/* AION_MBUCKET_INTERNAL_H */

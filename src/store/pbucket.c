@@ -75,7 +75,10 @@ column_descs(TupleDesc stored)
 	{
 		Form_pg_attribute att = TupleDescAttr(stored, i);
 
-		descs[i].width = att->attlen > 0 ? att->attlen : BLOCK_VARIABLE;
+		/* values of a fixed length that does not keep its alignment (timetz) need to be placed one by one */
+		descs[i].width = att->attlen;
+		if (att->attlen <= 0 || att->attlen != att_align_nominal(att->attlen, att->attalign))
+			descs[i].width = BLOCK_VARIABLE;
 		switch (att->attalign)
 		{
 			case TYPALIGN_DOUBLE:
@@ -103,6 +106,7 @@ struct PBucketWriter
 	const StreamStorage *storage;
 	Relation	blocks;
 	CatalogIndexState indexes;
+	EventLayout *layout;
 	BlockEncoder *encoder;
 	CodecMemory memory;
 	MemoryContext context;		/* of the writer */
@@ -126,6 +130,7 @@ pbucket_writer_begin(const StreamStorage *storage)
 												  ALLOCSET_DEFAULT_SIZES);
 	writer->blocks = table_open(storage->blocks, RowExclusiveLock);
 	writer->indexes = CatalogOpenIndexes(writer->blocks);
+	writer->layout = event_layout(storage);
 	writer->memory = codec_memory(CurrentMemoryContext);
 	writer->encoder = block_encoder_create(storage->stored->natts, column_descs(storage->stored),
 										   &writer->memory);
@@ -173,14 +178,12 @@ flush_block(PBucketWriter *writer)
 
 /* Adds one event's columns to the encoder. */
 static void
-encode_event(PBucketWriter *writer, MinimalTuple event)
+encode_event(PBucketWriter *writer, const Event *event)
 {
 	TupleDesc	stored = writer->storage->stored;
-	HeapTupleData tuple;
 	EventTime	time;
 
-	event_as_heap_tuple(event, &tuple);
-	heap_deform_tuple(&tuple, stored, writer->values, writer->isnull);
+	event_deform(writer->layout, event, stored->natts, writer->values, writer->isnull);
 	for (int i = 0; i < stored->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(stored, i);
@@ -218,13 +221,13 @@ encode_event(PBucketWriter *writer, MinimalTuple event)
 void
 pbucket_writer_add(PBucketWriter *writer, int64 bucket, char *events, uint32 length)
 {
-	for (char *at = events; at < events + length; at += EVENT_SPACE((MinimalTuple) at))
+	EVENT_FOREACH(event, events, length)
 	{
 		uint32		rows = block_encoder_rows(writer->encoder);
 
 		if (rows > 0 &&
 			(bucket != writer->bucket || rows >= PBUCKET_BLOCK_EVENTS ||
-			 block_encoder_bytes(writer->encoder) + ((MinimalTuple) at)->t_len > PBUCKET_BLOCK_BYTES))
+			 block_encoder_bytes(writer->encoder) + event->length > PBUCKET_BLOCK_BYTES))
 		{
 			flush_block(writer);
 			rows = 0;
@@ -235,7 +238,7 @@ pbucket_writer_add(PBucketWriter *writer, int64 bucket, char *events, uint32 len
 			writer->first = PG_INT64_MAX;
 			writer->last = PG_INT64_MIN;
 		}
-		encode_event(writer, (MinimalTuple) at);
+		encode_event(writer, event);
 	}
 }
 
@@ -267,10 +270,11 @@ readd_block(PBucketWriter *writer, PBucketReader *reader, HeapTuple row, TupleTa
 	while (pbucket_reader_next(reader, slot))
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);
-		Size		size = event_measure(stored, slot->tts_values, slot->tts_isnull);
+		Size		length = event_measure(stored, slot->tts_values, slot->tts_isnull);
+		Size		size = MAXALIGN(length);
 		char	   *event = palloc_extended(size, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 
-		event_pack(stored, slot->tts_values, slot->tts_isnull, event, size);
+		event_pack(stored, slot->tts_values, slot->tts_isnull, event, length);
 		MemoryContextSwitchTo(old);
 		pbucket_writer_add(writer, PBUCKET_ROW(row)->bucket, event, size);
 		MemoryContextReset(context);
@@ -441,7 +445,7 @@ pbucket_reader_next(PBucketReader *reader, TupleTableSlot *slot)
 		slot->tts_isnull[column] = decoded->nulls && block_column_is_null(decoded, row);
 		if (slot->tts_isnull[column])
 			slot->tts_values[column] = (Datum) 0;
-		else if (att->attlen > 0)
+		else if (reader->descs[column].width > 0)
 			slot->tts_values[column] = fetch_att(decoded->values + (Size) row * att->attlen,
 												 att->attbyval, att->attlen);
 		else

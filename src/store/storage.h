@@ -5,9 +5,7 @@
  * The stream layer makes this from the catalog and the stream's options; the
  * store never looks at either. "stored" describes a packed event: the columns
  * of the stream that were not dropped, in their order, those whose stored form
- * would contain an OID being text. A packed event is a MinimalTuple of that
- * descriptor with nothing out of line, and may have fewer attributes than the
- * descriptor if columns were added since.
+ * would contain an OID being text. For packed events see event.h.
  */
 #ifndef AION_STORAGE_H
 #define AION_STORAGE_H

@@ -12,7 +12,7 @@
 #include "access/xact.h"
 #include "utils/snapmgr.h"
 
-#include "store/mbucket_internal.h"
+#include "store/visibility.h"
 
 /* True if an MVCC snapshot shows the effects of "xid", which is known to have committed. */
 bool

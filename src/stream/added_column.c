@@ -3,10 +3,11 @@
  *	  ADD COLUMN on a stream that holds events.
  *
  * Packed events are never rewritten. Those from before the column show what
- * its default was when it came: the expression is evaluated once, and its value recorded as text in
- * aion.added_column, in the transaction that adds the column; it is read by
- * stored_columns.c. What would need a value of its own for each event (a
- * volatile default, identity, a stored generated column) is refused.
+ * its default was when it came: the expression is evaluated once, and its
+ * value recorded as text in aion.added_column, in the transaction that adds
+ * the column; it is read by stored_columns.c. What would need a value of its
+ * own for each event (a volatile default, identity, a stored generated column)
+ * is refused.
  */
 #include "postgres.h"
 

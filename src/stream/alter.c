@@ -4,10 +4,10 @@
  *
  * What a statement changed is found by comparing, not by reading it: each
  * stream that it may reach is noted before the server executes it and compared
- * afterwards, so recursion, IF NOT EXISTS and merged definitions need no care. In
- * this order: the new options and the event time; options that are fixed while there are events;
- * columns of another type; added columns; new constraints against stored
- * events. Any error undoes the whole statement.
+ * afterwards, so recursion, IF NOT EXISTS and merged definitions need no care.
+ * In this order: the new options and the event time; options that are fixed
+ * while there are events; columns of another type; added columns; new
+ * constraints against stored events. Any error undoes the whole statement.
  *
  * Dropped columns are not seen to here, but by the object-access hook (ddl.c).
  */
@@ -19,6 +19,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "foreign/foreign.h"
@@ -155,13 +156,24 @@ alter_watch_begin(AlterTableStmt *stmt)
 
 /*
  * Options that are fixed while there are events. A stream without any gets new
- * storage that goes with them. Returns true if it did.
+ * storage that goes with them. Returns true if it did. The type of the event
+ * time is fixed for good once there is storage, because views may be over it.
  */
 static bool
 check_fixed_options(WatchedStream *before, const StreamInfo *info)
 {
 	const char *option = NULL;
 	int64		width = info->options.bucket_width;
+
+	if (before->time_attnum != InvalidAttrNumber &&
+		TupleDescAttr(before->desc, before->time_attnum - 1)->atttypid !=
+		(info->time_is_timestamp ? TIMESTAMPOID : TIMESTAMPTZOID))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot change the type of the event time of stream \"%s\"",
+						get_rel_name(info->relid)),
+				 errdetail("Results of its views have the type that it had at first."),
+				 errhint("Drop the stream and create it anew.")));
 
 	if (width == 0)
 		width = before->entry.bucket_width;

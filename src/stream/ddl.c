@@ -126,7 +126,10 @@ renamed_column(RenameStmt *stmt)
 	}
 }
 
-/* Errors out if a stream holds events with values of "type" as text, which would not be read back. */
+/*
+ * Errors out if a stream holds events with values of "type" as text, which
+ * would not be read back.
+ */
 static void
 refuse_type_change(Oid type)
 {
@@ -238,7 +241,10 @@ stream_process_utility(PlannedStmt *pstmt, const char *query_string, bool read_o
 
 	if (matters)
 	{
-		/* The server may scribble on the tree it is given; look at an own copy afterwards. */
+		/*
+		 * The server may scribble on the tree it is given; look at an own copy
+		 * afterwards.
+		 */
 		parsetree = copyObject(parsetree);
 		if (IsA(parsetree, AlterTableStmt) &&
 			(((AlterTableStmt *) parsetree)->objtype == OBJECT_TABLE ||

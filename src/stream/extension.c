@@ -135,10 +135,10 @@ extension_pin_output(void)
 }
 
 /*
- * Begins a scan of aion.<table> for rows whose OID column "att" is "stream"; by
- * the index if that exists still. False if the table doesn't exist (any more),
- * as while DROP EXTENSION is at work. The lock is kept until the end of the transaction
- * if it is stronger than AccessShareLock.
+ * Begins a scan of aion.<table> for rows whose OID column "att" is "stream";
+ * by the index if that exists still. False if the table doesn't exist (any
+ * more), as while DROP EXTENSION is at work. The lock is kept until the end of
+ * the transaction if it is stronger than AccessShareLock.
  */
 bool
 extension_scan_begin(ExtensionScan *scan, const char *table, const char *index,

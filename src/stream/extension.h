@@ -26,9 +26,10 @@ typedef struct ExtensionSave
 } ExtensionSave;
 
 /*
- * Between these two the process acts as the owner of aion's tables, search_path
- * and the defaults for new tables are pinned, and SPI is connected with an active snapshot. On an
- * error the (sub)transaction's abort undoes all that.
+ * Between these two the process acts as the owner of aion's tables,
+ * search_path and the defaults for new tables are pinned, and SPI is connected
+ * with an active snapshot. On an error the (sub)transaction's abort undoes all
+ * that.
  */
 extern void extension_begin(ExtensionSave *save);
 extern void extension_end(const ExtensionSave *save);
@@ -39,10 +40,16 @@ extern void extension_execute(const char *sql, int expected);
 /* Sets a parameter until AtEOXact_GUC() of the current nest level. */
 extern void extension_pin(const char *name, const char *value);
 
-/* Pins all settings that types' input and output functions look at; undone by AtEOXact_GUC(). */
+/*
+ * Pins all settings that types' input and output functions look at; undone by
+ * AtEOXact_GUC().
+ */
 extern int	extension_pin_output(void);
 
-/* Opens aion.<table> and scans its rows with column att = stream, seen by a new snapshot. */
+/*
+ * Opens aion.<table> and scans its rows with column att = stream, seen by a
+ * new snapshot.
+ */
 typedef struct ExtensionScan
 {
 	Relation	rel;

@@ -5,8 +5,9 @@
  *
  * Columns go by name. Columns of the stream that the table lacks get their
  * default, so one that is NOT NULL without a default makes the insert fail;
- * columns of the table that the stream lacks are left out. What the stream computes itself
- * (generated and GENERATED ALWAYS AS IDENTITY columns) is never given.
+ * columns of the table that the stream lacks are left out. What the stream
+ * computes itself (generated and GENERATED ALWAYS AS IDENTITY columns) is
+ * never given.
  *
  * The copy is an INSERT with the rights of whoever inserts into the table, in
  * the same transaction: its errors are that statement's errors. Its plan is
@@ -14,11 +15,11 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
-#include "access/table.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -76,7 +77,10 @@ feeds_init(void)
 	CacheRegisterRelcacheCallback(invalidate_feeds, (Datum) 0);
 }
 
-/* Errors out unless the call is by an AFTER INSERT ... FOR EACH ROW trigger with one argument. */
+/*
+ * Errors out unless the call is by an AFTER INSERT ... FOR EACH ROW trigger
+ * with one argument.
+ */
 static void
 check_call(FunctionCallInfo fcinfo)
 {
@@ -187,7 +191,8 @@ prepare(Feed *feed, Relation table)
 
 /*
  * The feed of this trigger, with a plan that fits. A plan that an outer call
- * is executing is left alone: it is current as of that statement, and is replaced later.
+ * is executing is left alone: it is current as of that statement, and is
+ * replaced later.
  */
 static Feed *
 find_feed(TriggerData *data, Oid stream)

@@ -321,20 +321,22 @@ ingest_add(StreamWrites *writes, const StreamInfo *info, Datum *values, bool *is
 	TupleDesc	stored = info->storage.stored;
 	int			time_index = info->storage.time_att - 1;
 	EventTime	time;
+	Size		length;
 	Size		size;
 	Batch	   *batch;
 	PendingRun *run;
 
 	check_event_time(info, values[time_index], isnull[time_index]);
 	time = DatumGetTimestamp(values[time_index]);
-	size = event_measure(stored, values, isnull);
+	length = event_measure(stored, values, isnull);
+	size = MAXALIGN(length);
 
 	batch = current_batch(writes);
 	if (batch->bytes + size > BATCH_BYTES && batch->nruns > 0)
 		batch_flush(writes, batch, false);
 	run = batch_run(batch, bucket_number(writes->storage.bucket_width, time),
 					GetCurrentCommandId(true), size);
-	event_pack(stored, values, isnull, run_extend(batch, run, size), size);
+	event_pack(stored, values, isnull, run_extend(batch, run, size), length);
 	run->run.nevents++;
 	run->run.first = Min(run->run.first, time);
 	run->run.last = Max(run->run.last, time);

@@ -297,8 +297,8 @@ read_option(DefElem *def, StreamOptions *result)
 
 /*
  * Reads the options of a stream, defaults filled in. Strings are allocated in
- * the current memory context. Errors out on an unknown option, a bad value or a missing
- * event_time.
+ * the current memory context. Errors out on an unknown option, a bad value or
+ * a missing event_time.
  */
 void
 stream_parse_options(List *options, StreamOptions *result)
@@ -327,8 +327,8 @@ stream_parse_options(List *options, StreamOptions *result)
 /*
  * aion_fdw_validator(options text[], catalog oid)
  *
- * Only foreign tables have options; whatever is given for the wrapper, a server, a user
- * mapping or a column is refused.
+ * Only foreign tables have options; whatever is given for the wrapper, a
+ * server, a user mapping or a column is refused.
  */
 Datum
 aion_fdw_validator(PG_FUNCTION_ARGS)

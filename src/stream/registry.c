@@ -8,12 +8,13 @@
  * what is in force now, like a relcache entry, not what an old snapshot shows.
  *
  * Callers keep pointers into an entry while they hold a lock on the stream,
- * which invalidations for harmless reasons (GRANT, ANALYZE) don't wait for. So a replaced
- * entry is not freed at once, but by the first look-up of a later transaction.
+ * which invalidations for harmless reasons (GRANT, ANALYZE) don't wait for. So
+ * a replaced entry is not freed at once, but by the first look-up of a later
+ * transaction.
  *
  * Registration happens at most once per stream, at its first insert or view,
- * in that transaction: tables, their dependency on the stream, and the rows
- * in aion.stream_def and aion.stream_state. A crash or rollback leaves none of
+ * in that transaction: tables, their dependency on the stream, and the rows in
+ * aion.stream_def and aion.stream_state. A crash or rollback leaves none of
  * it. Two transactions that both come first take turns: the second waits for
  * the end of the first, then looks again.
  */

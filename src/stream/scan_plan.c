@@ -26,7 +26,7 @@
 #include "utils/rel.h"
 #include "utils/typcache.h"
 
-#include "store/mbucket.h"
+#include "store/event.h"
 #include "stream/callbacks.h"
 #include "stream/scan.h"
 #include "stream/stream.h"
@@ -66,7 +66,7 @@ stream_get_foreign_rel_size(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 		block_bytes = table_pages(info->storage.blocks) * BLCKSZ;
 	}
 	baserel->tuples = (journal_bytes + block_bytes * BLOCK_COMPRESSION) /
-		(MAXALIGN(width) + MAXALIGN(SizeofMinimalTupleHeader));
+		(MAXALIGN(width) + sizeof(Event));
 	baserel->pages = (journal_bytes + block_bytes) / BLCKSZ;
 	set_baserel_size_estimates(root, baserel);
 }

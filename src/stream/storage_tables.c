@@ -6,9 +6,9 @@
  * Both tables belong to the owner of the extension and depend internally on
  * the foreign table: they go with it, can't be dropped without it, and are
  * dumped as any table. Rows in aion's tables (regclass columns carry no
- * dependency) are deleted when the foreign table is dropped: directly, as the server deletes
- * catalog rows, because that works in the middle of DROP ... CASCADE,
- * whatever else is gone already, and under every isolation level.
+ * dependency) are deleted when the foreign table is dropped: directly, as the
+ * server deletes catalog rows, because that works in the middle of DROP ...
+ * CASCADE, whatever else is gone already, and under every isolation level.
  *
  * All of it is part of the caller's transaction: rolled back, or lost in a
  * crash before commit, it leaves nothing.
@@ -167,8 +167,8 @@ drop_table(Oid relid, Oid stream)
 }
 
 /*
- * Puts new, empty tables and rows in the place of the stream's, as if it had just been
- * made. The caller holds AccessExclusiveLock on the stream.
+ * Puts new, empty tables and rows in the place of the stream's, as if it had
+ * just been made. The caller holds AccessExclusiveLock on the stream.
  */
 void
 storage_replace(Oid relid, const RegistryEntry *entry, int64 bucket_width, bool durable)
@@ -218,7 +218,10 @@ storage_delete_rows(Oid relid)
 	storage_delete_added_columns(relid);
 }
 
-/* True if the table has a row, visible to a new snapshot, whose column "att" (if not 0) is > 0. */
+/*
+ * True if the table has a row, visible to a new snapshot, whose column "att"
+ * (if not 0) is > 0.
+ */
 static bool
 table_has_rows(Oid relid, AttrNumber att)
 {

@@ -3,9 +3,10 @@
  *	  New constraints on a stream, checked against its stored events.
  *
  * The server trusts constraints of foreign tables and checks nothing. The FDW
- * checks events as they come; when NOT NULL or CHECK is added, or the stream becomes a partition, the ones
- * that are there already are checked by a query over the stream, with its owner's
- * rights in a restricted context. Errors are worded as the server words them for its own tables.
+ * checks events as they come; when NOT NULL or CHECK is added, or the stream
+ * becomes a partition, the ones that are there already are checked by a query
+ * over the stream, with its owner's rights in a restricted context. Errors are
+ * worded as the server words them for its own tables.
  */
 #include "postgres.h"
 

@@ -11,7 +11,8 @@
  *
  * An event that was packed before a column was added has no such attribute.
  * What it shows then was recorded in aion.added_column when the column came,
- * and is put into the descriptor as its "missing" value, as the server does for its own tables.
+ * and is put into the descriptor as its "missing" value, as the server does
+ * for its own tables.
  */
 #include "postgres.h"
 
@@ -219,7 +220,10 @@ stored_column_position(const StreamInfo *info, AttrNumber attnum)
 	return 0;
 }
 
-/* The stored form of a recorded value: its text, or what the type's input function makes of it. */
+/*
+ * The stored form of a recorded value: its text, or what the type's input
+ * function makes of it.
+ */
 static Datum
 read_added_value(Form_pg_attribute att, bool as_text, char *value)
 {
@@ -282,6 +286,8 @@ load_added_columns(Relation rel, StreamInfo *info)
 		if (isnull || position < 1 || position > stored->natts)
 			continue;
 		column = &info->columns[position - 1];
+		/* A short tuple, copied as it is, would lose its missing values. */
+		info->identity = false;
 		set_missing(stored, position,
 					read_added_value(TupleDescAttr(RelationGetDescr(rel), column->attnum - 1),
 									 column->as_text, TextDatumGetCString(value)));
@@ -292,8 +298,8 @@ load_added_columns(Relation rel, StreamInfo *info)
 
 /*
  * Fills in columns, storage.stored, storage.time_att and identity of "info",
- * in the current memory context. relid, has_storage and time_attnum are set already.
- * The caller holds a lock on "rel".
+ * in the current memory context. relid, has_storage and time_attnum are set
+ * already. The caller holds a lock on "rel".
  */
 void
 stored_columns_build(Relation rel, StreamInfo *info)

@@ -15,6 +15,7 @@
 #include "utils/rel.h"
 
 #include "store/accounted.h"
+#include "store/event.h"
 #include "store/storage.h"
 #include "time/lateness.h"
 #include "time/watermark.h"
@@ -52,7 +53,7 @@ typedef struct StreamInfo
 	bool		has_storage;	/* registered: storage's relations exist */
 	StreamStorage storage;		/* journal etc. InvalidOid while !has_storage; stored is always set */
 	StoredColumn *columns;		/* storage.stored->natts of them */
-	bool		identity;		/* stored tuple == row of the table: no dropped or as_text column */
+	bool		identity;		/* stored tuple == row of the table: no dropped or as_text column, no missing values */
 	AttrNumber	time_attnum;	/* of the event time, in the foreign table */
 	bool		time_is_timestamp;	/* "timestamp", read as UTC */
 } StreamInfo;
@@ -117,6 +118,6 @@ extern void stream_window_unset(void);	/* safe to call when none is set */
 extern bool stream_window_get(Oid stream, EventTime *start, EventTime *end, struct Accounted **set);	/* stream InvalidOid: whichever */
 
 /* unpack.c: a packed event as json, names as keys (pinned, locale-free output). */
-extern Datum stream_event_to_jsonb(const StreamInfo *stream, MinimalTuple event);
+extern Datum stream_event_to_jsonb(const StreamInfo *stream, const Event *event);
 
 #endif							/* AION_STREAM_H */

@@ -5,9 +5,9 @@
  * A stream is made as if new by giving it new, empty tables: the old ones are
  * dropped, its rows in aion's tables are replaced, the view layer is told. All
  * of that is catalog work of the truncating transaction, so a rollback or a
- * crash before its commit leaves the stream as it was. Shared memory is keyed by
- * the journal's OID: the old journal's entries become orphans at commit and are forgotten by the
- * scheduler; nothing has to be done about them here.
+ * crash before its commit leaves the stream as it was. Shared memory is keyed
+ * by the journal's OID: the old journal's entries become orphans at commit and
+ * are forgotten by the scheduler; nothing has to be done about them here.
  *
  * As with the server's own TRUNCATE, a snapshot older than the truncating
  * transaction sees the stream empty afterwards.

@@ -124,16 +124,18 @@ row_to_stored(RowConverter *converter, TupleTableSlot *row, Datum *values, bool 
 
 /* The caller holds a lock on the stream. */
 Datum
-stream_event_to_jsonb(const StreamInfo *info, MinimalTuple event)
+stream_event_to_jsonb(const StreamInfo *info, const Event *event)
 {
 	TupleDesc	row_desc = lookup_rowtype_tupdesc_copy(get_rel_type_id(info->relid), -1);
-	TupleTableSlot *stored = MakeSingleTupleTableSlot(info->storage.stored, &TTSOpsMinimalTuple);
+	TupleTableSlot *stored = MakeSingleTupleTableSlot(info->storage.stored, &TTSOpsVirtual);
 	TupleTableSlot *row = MakeSingleTupleTableSlot(row_desc, &TTSOpsVirtual);
 	RowConverter *converter = row_converter_create(info, row_desc, NULL);
 	int			guc_level = extension_pin_output();
 	Datum		json;
 
-	ExecStoreMinimalTuple(event, stored, false);
+	event_deform(event_layout(&info->storage), event, info->storage.stored->natts,
+				 stored->tts_values, stored->tts_isnull);
+	ExecStoreVirtualTuple(stored);
 	row_from_stored(converter, stored, row);
 	json = DirectFunctionCall1(row_to_json, ExecFetchSlotHeapTupleDatum(row));
 	json = DirectFunctionCall1(jsonb_in, CStringGetDatum(TextDatumGetCString(json)));

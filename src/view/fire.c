@@ -44,8 +44,8 @@
 #include "stream/stream.h"
 #include "view/view_internal.h"
 
-/* How long a firing waits for each of its locks. */
-#define LOCK_PATIENCE "2s"
+/* How long a firing waits for each of its locks: not for a transaction that stays open after DDL. */
+#define LOCK_PATIENCE "300ms"
 
 /* A firing under way. */
 typedef struct Firing
@@ -90,9 +90,10 @@ static OwnStatement read_accounting = {
 	"WHERE s.stream = $3",
 	3, {REGCLASSOID, TIMESTAMPTZOID, REGCLASSOID}, NULL
 };
+/* a window fires on time once and finally once, also if the scheduler never heard of the first try's commit */
 static OwnStatement count_firing = {
-	"UPDATE aion.window_firing SET fired_events = $3, early = early + $4, on_time = on_time + $5, "
-	"late = late + $6, final = final + $7, last_fired_at = clock_timestamp(), error = NULL, sqlstate = NULL "
+	"UPDATE aion.window_firing SET fired_events = $3, early = early + $4, on_time = greatest(on_time, $5), "
+	"late = late + $6, final = greatest(final, $7), last_fired_at = clock_timestamp(), error = NULL, sqlstate = NULL "
 	"WHERE view = $1 AND window_start = $2",
 	7, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT4OID, INT4OID, INT4OID, INT4OID}, NULL
 };

@@ -19,6 +19,7 @@
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
@@ -189,10 +190,48 @@ view_make_view(Oid schema, const char *view_name, Oid results)
 	for (int i = RESULTS_START_ATTNUM - 1; i < columns->natts; i++)
 		appendStringInfo(&sql, "%s%s", i >= RESULTS_START_ATTNUM ? ", " : "",
 						 quote_identifier(NameStr(TupleDescAttr(columns, i)->attname)));
-	appendStringInfo(&sql, " FROM %s", view_qualified_name(results));
+	/* The join with one row of no columns costs nothing, and keeps the view from being updatable. */
+	appendStringInfo(&sql, " FROM %s CROSS JOIN (SELECT) AS one", view_qualified_name(results));
 	table_close(rel, NoLock);
 	run_sql(sql.data);
 	return get_relname_relid(view_name, schema);
+}
+
+/*
+ * Has the results table as a whole depend on what its columns depend on. By
+ * themselves only the columns would, and DROP TYPE ... CASCADE would come from
+ * a column to the view over it and from there to the table, drop that, and then
+ * fail to find the column.
+ */
+static void
+record_column_dependencies(const ObjectAddress *results)
+{
+	Relation	rel = table_open(results->objectId, AccessShareLock);
+	List	   *types = NIL;
+	List	   *collations = NIL;
+	ObjectAddress used;
+	ListCell   *lc;
+
+	for (int i = RESULTS_FIRST_ATTNUM - 1; i < RelationGetDescr(rel)->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), i);
+
+		types = list_append_unique_oid(types, att->atttypid);
+		if (OidIsValid(att->attcollation))
+			collations = list_append_unique_oid(collations, att->attcollation);
+	}
+	table_close(rel, NoLock);
+
+	foreach(lc, types)
+	{
+		ObjectAddressSet(used, TypeRelationId, lfirst_oid(lc));
+		recordDependencyOn(results, &used, DEPENDENCY_NORMAL);
+	}
+	foreach(lc, collations)
+	{
+		ObjectAddressSet(used, CollationRelationId, lfirst_oid(lc));
+		recordDependencyOn(results, &used, DEPENDENCY_NORMAL);
+	}
 }
 
 /* Records what the file comment says about dependencies. */
@@ -211,4 +250,5 @@ view_record_dependencies(const ViewRelations *relations, Oid stream)
 	recordDependencyOn(&view, &source, DEPENDENCY_NORMAL);
 	recordDependencyOn(&definition, &view, DEPENDENCY_INTERNAL);
 	recordDependencyOn(&results, &view, DEPENDENCY_INTERNAL);
+	record_column_dependencies(&results);
 }

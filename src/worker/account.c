@@ -236,7 +236,7 @@ flush_batch(Judge *judge)
 
 /* ArrivalSink: one event that leaves the journal, or of which a copy is kept. */
 static void
-set_aside_event(void *arg, EventTime time, MinimalTuple event, bool copied)
+set_aside_event(void *arg, EventTime time, const Event *event, bool copied)
 {
 	Judge	   *judge = arg;
 	SetAsideBatch *batch = &judge->batch;
@@ -263,22 +263,22 @@ set_aside_event(void *arg, EventTime time, MinimalTuple event, bool copied)
 			batch->partial = repalloc(batch->partial, batch->room * sizeof(Datum));
 		}
 	}
-	packed = palloc(VARHDRSZ + event->t_len);
-	SET_VARSIZE(packed, VARHDRSZ + event->t_len);
-	memcpy(VARDATA(packed), event, event->t_len);
+	packed = palloc(VARHDRSZ + event->length);
+	SET_VARSIZE(packed, VARHDRSZ + event->length);
+	memcpy(VARDATA(packed), event, event->length);
 	batch->times[batch->n] = Int64GetDatum(time);
 	batch->events[batch->n] = PointerGetDatum(packed);
 	batch->reasons[batch->n] = PointerGetDatum(judge->reasons[judge->next]);
 	batch->partial[batch->n] = BoolGetDatum(copied);
 	batch->n++;
-	batch->bytes += event->t_len;
+	batch->bytes += event->length;
 	judge->next++;
 	MemoryContextSwitchTo(old);
 }
 
 /* ArrivalSink of on_expired 'drop'. */
 static void
-drop_event(void *arg, EventTime time, MinimalTuple event, bool copied)
+drop_event(void *arg, EventTime time, const Event *event, bool copied)
 {
 }
 

@@ -217,7 +217,7 @@ aion_bucket_list(PG_FUNCTION_ARGS)
 }
 
 /* The packed event of a row of aion.set_aside as a MAXALIGNed copy, and its stream; NULL: no such row. */
-static MinimalTuple
+static Event *
 read_set_aside(int64 id, Oid *stream)
 {
 	Oid			table = extension_relation("set_aside");
@@ -226,7 +226,7 @@ read_set_aside(int64 id, Oid *stream)
 	SysScanDesc scan;
 	ScanKeyData key;
 	HeapTuple	tuple;
-	MinimalTuple event = NULL;
+	Event	   *event = NULL;
 
 	if (!OidIsValid(table))
 		return NULL;
@@ -245,9 +245,9 @@ read_set_aside(int64 id, Oid *stream)
 		packed = DatumGetByteaPP(heap_getattr(tuple, SET_ASIDE_EVENT,
 											  RelationGetDescr(rel), &isnull));
 		size = VARSIZE_ANY_EXHDR(packed);
-		event = palloc(Max(size, SizeofMinimalTupleHeader));
+		event = palloc(Max(size, sizeof(Event)));
 		memcpy(event, VARDATA_ANY(packed), size);
-		if (size < SizeofMinimalTupleHeader || event->t_len > size)
+		if (size < sizeof(Event) || event->length > size)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("event " INT64_FORMAT " that was set aside is damaged", id)));
@@ -264,7 +264,7 @@ Datum
 aion_set_aside_event(PG_FUNCTION_ARGS)
 {
 	Oid			stream = InvalidOid;
-	MinimalTuple event = read_set_aside(PG_GETARG_INT64(0), &stream);
+	Event	   *event = read_set_aside(PG_GETARG_INT64(0), &stream);
 	const StreamInfo *info;
 
 	if (event == NULL)

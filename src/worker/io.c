@@ -36,6 +36,7 @@
 
 #include "debug_point.h"
 #include "store/destage.h"
+#include "store/area.h"
 #include "store/mbucket.h"
 #include "stream/extension.h"
 #include "stream/stream.h"
@@ -415,7 +416,7 @@ memory_used_above(int percent)
 	int64		used;
 	int64		total;
 
-	mbucket_usage(&used, &total);
+	area_usage(&used, &total);
 	return used > total / 100 * percent;
 }
 

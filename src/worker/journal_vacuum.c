@@ -11,6 +11,7 @@
 
 #include "access/xact.h"
 #include "nodes/makefuncs.h"
+#include "storage/lmgr.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -19,9 +20,10 @@
 #include "debug_point.h"
 #include "worker/journal_vacuum.h"
 
-#define PAUSE_US (3 * USECS_PER_SEC)	/* between two of one journal */
+#define PAUSE_US (USECS_PER_SEC / 2)	/* between two of one journal, at least ... */
+#define PAUSE_FACTOR 4			/* ... and so many times what the last one took */
 #define TRUNCATE_PAUSE_US (30 * USECS_PER_SEC)
-#define MIN_DEAD_BYTES (256 * 1024)
+#define MIN_DEAD_BYTES (1024 * 1024)
 
 typedef struct JournalDead
 {
@@ -29,6 +31,7 @@ typedef struct JournalDead
 	int64		bytes;			/* dead since the last VACUUM */
 	TimestampTz next;			/* not before */
 	TimestampTz next_truncate;	/* the file is not made shorter before */
+	bool		truncate_due;	/* vacuumed since the file was last made shorter */
 } JournalDead;
 
 static HTAB *journals = NULL;
@@ -70,10 +73,14 @@ journal_vacuum_note(Oid journal, int64 bytes)
 	entry->bytes = bytes > PG_INT64_MAX - entry->bytes ? PG_INT64_MAX : entry->bytes + bytes;
 }
 
-/* VACUUM as autovacuum does it: transactions of its own, no wait for locks. */
-static void
+/*
+ * VACUUM as autovacuum does it: transactions of its own, no wait for locks. False: someone,
+ * perhaps autovacuum, has one that is in the way.
+ */
+static bool
 vacuum_table(Oid relid, bool truncate)
 {
+	bool		locked;
 	VacuumParams params;
 	MemoryContext caller = CurrentMemoryContext;
 	List	   *relations;
@@ -83,7 +90,6 @@ vacuum_table(Oid relid, bool truncate)
 											   ALLOCSET_DEFAULT_SIZES);
 	MemoryContextReset(vacuum_context);
 	MemoryContextSwitchTo(vacuum_context);
-	PortalContext = vacuum_context;	/* parent of vacuum()'s own context; outlives an error harmlessly */
 	compat_vacuum_params_init(&params);
 	params.options = VACOPT_VACUUM | VACOPT_PROCESS_TOAST | VACOPT_SKIP_LOCKED;
 	params.freeze_min_age = -1;
@@ -96,12 +102,31 @@ vacuum_table(Oid relid, bool truncate)
 	params.nworkers = -1;
 	relations = list_make1(makeVacuumRelation(NULL, relid, NIL));
 
+	/* vacuum() would say nothing if it left the table out. */
+	StartTransactionCommand();
+	locked = ConditionalLockRelationOid(relid, ShareUpdateExclusiveLock);
+	CommitTransactionCommand();
+	if (!locked)
+	{
+		MemoryContextSwitchTo(caller);
+		return false;
+	}
+
 	StartTransactionCommand();
 	MemoryContextSwitchTo(vacuum_context);
+	PortalContext = vacuum_context; /* parent of vacuum()'s own context; outlives an error harmlessly */
 	vacuum(relations, &params, NULL, vacuum_context, true);
 	CommitTransactionCommand();
 	PortalContext = NULL;
 	MemoryContextSwitchTo(caller);
+	return true;
+}
+
+/* ms from now to a time; -1 if that is past, or so far off that the clock must have been set back. */
+static long
+ms_until(TimestampTz then, TimestampTz now, int64 longest)
+{
+	return then <= now || then > now + longest ? -1 : (then - now) / 1000 + 1;
 }
 
 long
@@ -109,20 +134,30 @@ journal_vacuum(Oid journal, int64 live)
 {
 	JournalDead *entry = find_journal(journal);
 	TimestampTz now = GetCurrentTimestamp();
-	bool		truncate;
+	long		until_truncate = ms_until(entry->next_truncate, now, TRUNCATE_PAUSE_US);
+	long		until_next = ms_until(entry->next, now, TRUNCATE_PAUSE_US);
+	TimestampTz took;
+	bool		enough;
 
 	/* Twice what is live is the bound on the whole; half of that leaves room for what comes meanwhile. */
-	if (entry->bytes < MIN_DEAD_BYTES || entry->bytes < live / 2)
-		return -1;
-	if (entry->next > now && entry->next <= now + PAUSE_US)
-		return (entry->next - now) / 1000 + 1;
-	entry->next = now + PAUSE_US;
+	enough = entry->bytes >= MIN_DEAD_BYTES && entry->bytes >= live / 2;
+	if (!enough && !(entry->truncate_due && until_truncate < 0))
+		return entry->truncate_due ? until_truncate : -1;
+	if (until_next >= 0)
+		return until_next;
+
 	DEBUG_POINT("io_before_vacuum");
 	/* Giving back the file's end needs all others off the table for a moment: seldom. */
-	truncate = entry->next_truncate <= now || entry->next_truncate > now + TRUNCATE_PAUSE_US;
-	if (truncate)
-		entry->next_truncate = now + TRUNCATE_PAUSE_US;
-	vacuum_table(journal, truncate);
+	if (!vacuum_table(journal, until_truncate < 0))
+	{
+		entry->next = now + PAUSE_US;
+		return PAUSE_US / 1000;
+	}
 	entry->bytes = 0;
-	return -1;
+	entry->truncate_due = until_truncate >= 0;
+	took = GetCurrentTimestamp();
+	if (until_truncate < 0)
+		entry->next_truncate = took + TRUNCATE_PAUSE_US;
+	entry->next = took + PAUSE_US + Max(0, Min(took - now, TRUNCATE_PAUSE_US / 8)) * PAUSE_FACTOR;
+	return entry->truncate_due ? until_truncate : -1;
 }

@@ -15,7 +15,7 @@ extern void journal_vacuum_note(Oid journal, int64 bytes);
 
 /*
  * Vacuums the journal if its dead bytes outweigh "live" ones and the last time
- * is some seconds ago. Outside any transaction. Returns the ms after which to
+ * is long enough ago; or once after a while of quiet, to give the file's end back. Outside any transaction. Returns the ms after which to
  * call again for that reason, -1: none. Errors out.
  */
 extern long journal_vacuum(Oid journal, int64 live);

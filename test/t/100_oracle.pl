@@ -1,0 +1,41 @@
+# Random schedules against the oracle: see Schedule.pm. The seed is printed; AION_SEED repeats a run, AION_ROUNDS and
+# AION_STEPS lengthen it.
+use strict;
+use warnings;
+
+use Aion;
+use PostgreSQL::Test::Utils;
+use Schedule qw(run_round);
+use Test::More;
+use Time::HiRes qw(time);
+
+my $seed = $ENV{AION_SEED} // int(rand(1_000_000));
+my $rounds = $ENV{AION_ROUNDS} // 5;
+my $steps = $ENV{AION_STEPS} // 120;
+diag("AION_SEED=$seed");
+
+my $node = new_node('oracle');
+my $begin = time;
+for my $round (1 .. $rounds)
+{
+	# each round has a seed of its own, so that the first AION_ROUNDS of a run are always the same
+	srand($seed + $round);
+	my $memory = (qw(4MB 32MB 4MB 8MB))[ int(rand(4)) ];
+	my $interval = ('0', '20ms', '1s')[ int(rand(3)) ];
+	my $executors = int(rand(4));
+	note("round $round: aion.memory $memory, late_interval $interval, executors $executors");
+	$node->append_conf('postgresql.conf', "aion.memory = '$memory'\naion.late_interval = '$interval'\naion.executors = $executors");
+	$node->restart;
+	my $good = eval { run_round($node, $round, steps => $steps, bulk => $memory eq '4MB') };
+	if (!$good)
+	{
+		fail("round $round: $@") if $@;
+		diag("repeat with AION_SEED=$seed AION_ROUNDS=$round AION_STEPS=$steps");
+		last;
+	}
+	note(sprintf('round %d done after %.0f s', $round, time - $begin));
+}
+$node->stop('fast') if $node->{_pid};
+my $log = slurp_file($node->logfile);
+is(() = $log =~ /TRAP:|PANIC:|signal 11|signal 6/g, 0, 'no assertion failed, no process crashed by itself');
+done_testing();
