@@ -27,7 +27,7 @@ SELECT bi_try(s) FROM unnest(ARRAY[
 	$$ INSERT INTO bi VALUES ('a', 1, '2024-03-01'), ('a', 1, NULL) $$,
 	$$ INSERT INTO bi VALUES ('a', 1, 'infinity') $$,
 	$$ INSERT INTO bi VALUES ('a', 1, '-infinity') $$,
-	$$ INSERT INTO bi VALUES ('a', 1, 'yesterday noon-ish') $$,
+	$$ INSERT INTO bi VALUES ('a', 1, 'xyz') $$,
 	$$ INSERT INTO bi VALUES ('a', 1, '300000-01-01') $$,
 	$$ INSERT INTO bi SELECT 'a', g, CASE WHEN g < 5000 THEN timestamptz '2024-03-01' END FROM generate_series(1, 5000) g $$
 ]) s;

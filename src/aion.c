@@ -2,9 +2,10 @@
  * aion.c
  *	  Module entry: parameters, shared memory and hooks.
  *
- * A session that loads the library without its having been preloaded gets
- * definitions alone (options can be checked, tables dropped); whatever needs
- * shared memory says that it must be preloaded.
+ * Without its having been preloaded the library does not load: shared memory
+ * and workers would be missing, and hooks in all sessions that have no need of it.
+ * So every statement that needs it tells that it must be preloaded; results can be
+ * read, and relations dropped.
  */
 #include "postgres.h"
 
@@ -47,14 +48,18 @@ start_shared_memory(void)
 void
 _PG_init(void)
 {
+	/* Without shared memory and workers, or in some sessions only, hooks would miss what they must see. */
+	if (!process_shared_preload_libraries_in_progress)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("aion is not loaded at server start"),
+				 errhint("Add aion to shared_preload_libraries and restart the server.")));
 	guc_init();
 	stream_registry_init();
 	stream_ingest_init();
 	stream_ddl_init();
 	view_init();
 
-	if (!process_shared_preload_libraries_in_progress)
-		return;
 	previous_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	previous_shmem_startup_hook = shmem_startup_hook;

@@ -65,7 +65,7 @@ COMMENT ON COLUMN aion.views.state IS 'active, paused, or failed: the last execu
 COMMENT ON COLUMN aion.views.state_kind IS 'what is kept: list = the events';
 COMMENT ON COLUMN aion.views.on_time_firings IS 'first executions of complete windows';
 COMMENT ON COLUMN aion.views.early_firings IS 'executions of windows that were not complete';
-COMMENT ON COLUMN aion.views.late_firings IS 'executions that took in late events';
+COMMENT ON COLUMN aion.views.late_firings IS 'later executions: for late events, or by aion.refresh()';
 COMMENT ON COLUMN aion.views.final_firings IS 'windows that became final, executed for it or not';
 COMMENT ON COLUMN aion.views.last_error IS 'of a window whose last execution failed; shown to the owner';
 GRANT SELECT ON aion.views TO PUBLIC;
@@ -124,7 +124,7 @@ CREATE VIEW aion.buckets AS
 		   disk_events, disk_bytes, journal_events
 	  FROM aion.bucket_list();
 COMMENT ON VIEW aion.buckets IS 'buckets that hold events: where they are and what they take';
-COMMENT ON COLUMN aion.buckets.state IS 'filling, past (to be destaged) or purging';
+COMMENT ON COLUMN aion.buckets.state IS 'filling; past: it goes, or went, to compressed blocks; purging: its events are removed';
 COMMENT ON COLUMN aion.buckets.memory_events IS 'events in shared memory, also of transactions in progress';
 COMMENT ON COLUMN aion.buckets.memory_bytes IS 'bytes of shared memory, in whole pages';
 COMMENT ON COLUMN aion.buckets.disk_events IS 'events in compressed blocks';

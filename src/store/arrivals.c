@@ -227,8 +227,8 @@ add_journal_ranges(Arrivals *arrivals, int *capacity, Relation journal, Snapshot
 	{
 		BlockRange	merged = ranges[i++];
 
-		while (i < nranges && ranges[i].first <= merged.last + 1)
-			merged.last = Max(merged.last, ranges[i++].last);
+		for (; i < nranges && ranges[i].first <= merged.last + 1; i++)
+			merged.last = Max(merged.last, ranges[i].last);
 		add_journal(arrivals, capacity, journal, snapshot, prev, &merged, false);
 	}
 }
@@ -388,6 +388,21 @@ split_events(void *arg, char *events, uint32 length)
 	}
 }
 
+/* Marks the chunk of a journal tuple that this transaction deletes, if it has one. */
+static void
+mark_moved(const StreamStorage *storage, const Arrival *arrival)
+{
+	StreamSlot *slot;
+	Chunk	   *chunk = NULL;
+
+	if (arrival->chunk)
+		chunk = AREA_DEREF(arrival->chunk);
+	else if ((slot = mbucket_slot(storage->journal, false, false)) != NULL)
+		chunk = mbucket_chunk_of(slot, arrival->bucket, arrival->top, &arrival->tid);
+	if (chunk)
+		chunk->xmax = GetTopFullTransactionId();
+}
+
 /*
  * The tuple is deleted, what remains of it is written as another one without a
  * chunk, and the chunk, if any, is marked as moved out by this transaction.
@@ -416,8 +431,7 @@ arrivals_set_aside(const StreamStorage *storage, Snapshot snapshot, Arrival *arr
 												  &state.rest.first, &state.rest.last);
 			journal_write_rest(storage, journal, arrival->top, &state.rest);
 		}
-		if (arrival->chunk)
-			((Chunk *) AREA_DEREF(arrival->chunk))->xmax = GetTopFullTransactionId();
+		mark_moved(storage, arrival);
 		table_close(journal, NoLock);
 	}
 	pfree(state.rest.events);

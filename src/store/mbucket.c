@@ -92,7 +92,12 @@ mbucket_slot(Oid journal, bool create, bool journal_is_new)
 		if (journal_is_new)
 			slot->clean_since = slot->creator;
 		else
+		{
+			/* what is in progress now, a prepared transaction say, may have written what has no chunk */
+			slot->journal_writer = ReadNextFullTransactionId();
+			FullTransactionIdRetreat(&slot->journal_writer);
 			slot->overflow = overflow_at_creation(slot->creator);
+		}
 	}
 	if (slot == NULL)
 		area->slots_exhausted = true;
@@ -398,6 +403,32 @@ compare_numbers(const void *a, const void *b)
 
 /* A range of fewer buckets is looked up one by one, a larger one by going through the slot's list. */
 #define PROBE_LIMIT 64
+
+/*
+ * The chunk of a journal tuple of transaction "top" that accounting has not seen, NULL if it has none.
+ * Nobody else frees such a chunk, so it stays good after the lock is gone.
+ */
+Chunk *
+mbucket_chunk_of(StreamSlot *slot, int64 number, FullTransactionId top,
+				 const ItemPointerData *tid)
+{
+	Chunk	   *found = NULL;
+	MBucket    *bucket;
+
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	bucket = mbucket_find(slot, number);
+	for (AreaPtr at = bucket ? bucket->first_chunk : 0; at && found == NULL;)
+	{
+		Chunk	   *chunk = AREA_DEREF(at);
+
+		if (FullTransactionIdEquals(chunk->top, top) &&
+			memcmp(&chunk->tid, tid, sizeof(ItemPointerData)) == 0)
+			found = chunk;
+		at = chunk->next;
+	}
+	LWLockRelease(area_stream_lock(slot));
+	return found;
+}
 
 /* Numbers of the slot's buckets from low to high inclusive, ascending. Palloc'd. */
 int64 *

@@ -16,6 +16,8 @@ extern void mbucket_note_journal_write(StreamSlot *slot, FullTransactionId write
 extern void mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox,
 										BlockNumber first, BlockNumber last);
 extern int64 *mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n);
+extern Chunk *mbucket_chunk_of(StreamSlot *slot, int64 number, FullTransactionId top,
+							   const ItemPointerData *tid);
 extern void mbucket_unpin(MBucket *bucket);
 extern void mbucket_reclaim_slot(StreamSlot *slot);
 

@@ -25,6 +25,16 @@
 #include "time/eventtime.h"
 #include "view/view.h"
 
+typedef enum WorkerRole
+{
+	WORKER_LAUNCHER,
+	WORKER_SCHEDULER,
+	WORKER_IO,
+	WORKER_EXECUTOR
+} WorkerRole;
+
+#define WORKER_ROLES 4
+
 #define CONTROL_DATABASES	64		/* served at a time */
 #define CONTROL_WORKERS		256		/* live worker processes, remembered errors */
 #define CONTROL_STREAMS		1024	/* streams with published facts */

@@ -12,7 +12,6 @@
 #include "storage/lwlock.h"
 
 #include "worker/control.h"
-#include "worker/worker.h"
 
 /*
  * A database that is served, being looked at, or barred. Entries never move.

@@ -377,6 +377,12 @@ definitions_reload(int64 now)
 		return false;
 	}
 	definitions_relid = extension_relation("stream_def");
+	if (!store_lock_tables())
+	{
+		CommitTransactionCommand();
+		scheduler.reload_at = now + LOCKED_DELAY;
+		return true;
+	}
 	journals = mbucket_journals();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	mark_unseen();
@@ -523,6 +529,7 @@ stream_loaded(SchedStream *stream, List *views, int64 now)
 	}
 	if (stream->wait_purge)
 		publish_no_purge(stream);
+	requests_restart(stream);
 	stream_want_pass(stream, now);
 }
 
@@ -536,7 +543,7 @@ load_stream(SchedStream *stream, int64 now)
 	MemoryContext old = CurrentMemoryContext;
 
 	StartTransactionCommand();
-	info = ConditionalLockRelationOid(stream->relid, AccessShareLock) ?
+	info = store_lock_tables() && ConditionalLockRelationOid(stream->relid, AccessShareLock) ?
 		stream_lookup(stream->relid, true) : NULL;
 	if (info == NULL || !info->has_storage || info->storage.journal != stream->storage.journal)
 	{

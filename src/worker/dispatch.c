@@ -87,6 +87,12 @@ reload_window(Window *window)
 	WindowRow	row = {0};
 
 	StartTransactionCommand();
+	if (!store_lock_tables())
+	{
+		CommitTransactionCommand();
+		MemoryContextSwitchTo(scheduler.context);
+		return false;
+	}
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to the SPI manager");
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -152,7 +158,22 @@ take_outcome(const Job *job, int64 now)
 	}
 }
 
-/* Takes in the outcomes of finished jobs. */
+/* The job has ended. */
+static void
+forget_outstanding(const Job *job)
+{
+	for (int i = 0; i < noutstanding; i++)
+		if (outstanding[i].view == job->view && outstanding[i].start == job->window_start)
+		{
+			outstanding[i] = outstanding[--noutstanding];
+			return;
+		}
+}
+
+/*
+ * Takes in the outcomes of finished jobs. Should that fail, the windows'
+ * rows tell the same when they are loaded again.
+ */
 void
 dispatch_collect(int64 now)
 {
@@ -162,16 +183,9 @@ dispatch_collect(int64 now)
 	while (noutstanding > 0 && (n = control_jobs_collect(jobs, lengthof(jobs))) > 0)
 	{
 		for (int i = 0; i < n; i++)
-		{
-			for (int j = 0; j < noutstanding; j++)
-				if (outstanding[j].view == jobs[i].view &&
-					outstanding[j].start == jobs[i].window_start)
-				{
-					outstanding[j] = outstanding[--noutstanding];
-					break;
-				}
+			forget_outstanding(&jobs[i]);
+		for (int i = 0; i < n; i++)
 			take_outcome(&jobs[i], now);
-		}
 	}
 }
 

@@ -500,6 +500,27 @@ tend_stream(StreamFacts *facts)
 	return again;
 }
 
+/*
+ * True if the scheduler has published something since these were read. Whatever
+ * a job waits for (a lock, say) may have reset the latch that told so.
+ */
+static bool
+facts_changed(const StreamFacts *facts, int n)
+{
+	int			nnow;
+	StreamFacts *now = control_all_facts(&nnow);
+	bool		changed = n != nnow;
+
+	for (int i = 0; i < n && !changed; i++)
+		changed = now[i].stream != facts[i].stream || now[i].journal != facts[i].journal ||
+			now[i].past_before != facts[i].past_before ||
+			now[i].purge_before != facts[i].purge_before ||
+			now[i].fold_wanted != facts[i].fold_wanted ||
+			now[i].destage_wanted != facts[i].destage_wanted;
+	pfree(now);
+	return changed;
+}
+
 long
 io_run_once(void)
 {
@@ -525,7 +546,7 @@ io_run_once(void)
 		MemoryContextSwitchTo(io_context);
 	}
 	PG_END_TRY();
-	return again;
+	return facts_changed(facts, n) ? 0 : again;
 }
 
 long

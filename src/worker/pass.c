@@ -2,7 +2,7 @@
  * pass.c
  *	  One accounting pass: a transaction that takes in what has arrived.
  *
- * In this order: lock the streams (those that someone holds exclusively
+ * In this order: lock aion's tables and the streams (those that someone holds exclusively
  * wait for a later pass), take the snapshot that decides what is accounted for,
  * then for each stream collect its arrivals, judge them by the W in force, take
  * up new views, move W, make windows final, and write all that to the tables;
@@ -358,6 +358,7 @@ pass_run(List *streams, int64 now)
 	List	   *passes = NIL;
 	List	   *infos = NIL;
 	List	   *locked = NIL;
+	bool		tables;
 	ListCell   *lc;
 	ListCell   *li;
 
@@ -367,10 +368,13 @@ pass_run(List *streams, int64 now)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "could not connect to the SPI manager");
 	old = MemoryContextSwitchTo(pass_context);
+	tables = store_lock_tables();
 	foreach(lc, streams)
 	{
-		const StreamInfo *info = lock_stream(lfirst(lc), now);
+		const StreamInfo *info = tables ? lock_stream(lfirst(lc), now) : NULL;
 
+		if (!tables)
+			((SchedStream *) lfirst(lc))->locked_until = now + LOCKED_DELAY;
 		if (info == NULL)
 			continue;
 		locked = lappend(locked, lfirst(lc));
@@ -424,7 +428,8 @@ pass_reset_watermark(SchedStream *stream, EventTime t)
 	}
 	reset_pass_context();
 	StartTransactionCommand();
-	locked = lock_stream(stream, mono_now()) != NULL && purge_lock(stream->relid);
+	locked = store_lock_tables() && lock_stream(stream, mono_now()) != NULL &&
+		purge_lock(stream->relid);
 	if (locked)
 		moved = watermark_reset(&watermark, t, floor);
 	if (moved)

@@ -225,6 +225,21 @@ requests_passed(SchedStream *stream, int64 now)
 	list_free(requests);
 }
 
+/* The stream was loaded again: which of its windows were made due is forgotten, so begin anew. */
+void
+requests_restart(SchedStream *stream)
+{
+	ListCell   *lc;
+
+	foreach(lc, pending)
+	{
+		PendingRequest *p = lfirst(lc);
+
+		if (request_stream(&p->request) == stream)
+			p->pass = 0;
+	}
+}
+
 /* ---- when it is done ---- */
 
 /* True if the view has no window left that fell due by that pass. */

@@ -218,6 +218,12 @@ turn(void)
 	return true;
 }
 
+static int64
+sooner(int64 a, int64 b)
+{
+	return a < b ? a : b;
+}
+
 /* Sleeps until the next thing is due, or somebody wakes us. */
 static void
 sleep_until_due(void)
@@ -231,11 +237,11 @@ sleep_until_due(void)
 	if (due != NIL || scheduler.definitions_changed)
 		return;
 	next = Min(pass_next, now + LONGEST_SLEEP);
-	next = Min(next, scheduler.reload_at);
-	next = Min(next, due_next_timer());
-	next = Min(next, publish_next());
-	next = Min(next, requests_next(now));
-	next = Min(next, dispatch_next(now));
+	next = sooner(next, scheduler.reload_at);
+	next = sooner(next, due_next_timer());
+	next = sooner(next, publish_next());
+	next = sooner(next, requests_next(now));
+	next = sooner(next, dispatch_next(now));
 	if (known)
 		next = Min(next, now + LONGEST_DEAF);
 	else

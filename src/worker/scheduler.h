@@ -355,6 +355,7 @@ typedef struct SetAsideBatch
 	Datum	   *partial;
 } SetAsideBatch;
 
+extern bool store_lock_tables(void);	/* first of all in a transaction */
 extern bool store_stream_load(Oid stream, StreamStateRow *row);
 extern void store_stream_update(const StreamPass *pass);
 extern void store_stream_watermark(Oid stream, const WatermarkState *watermark);
@@ -375,6 +376,7 @@ extern void store_set_aside_times(Oid stream, EventTimeSink sink, void *arg);
 extern bool requests_take(void);	/* true if there are new ones */
 extern void requests_resolve(int64 now);	/* wants the passes that they need */
 extern void requests_passed(SchedStream *stream, int64 now);	/* a pass over it has committed */
+extern void requests_restart(SchedStream *stream);
 extern void requests_serve(int64 now);
 extern int64 requests_next(int64 now);	/* when to look again */
 extern bool requests_waiting(const SchedStream *stream);

@@ -13,11 +13,13 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "stream/extension.h"
 #include "worker/scheduler.h"
 
 /* Window rows per statement or fetch. */
@@ -118,6 +120,29 @@ TEXTARRAYOID, BOOLARRAYOID}, NULL};
 static Statement set_aside_times = {
 	"SELECT event_time FROM aion.set_aside WHERE stream = $1 AND NOT partial",
 SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
+
+/*
+ * Locks aion's own tables until the end of the transaction, without waiting, so
+ * that DROP EXTENSION is neither waited for nor met half-way while streams are
+ * locked: what follows can't deadlock with it. False: try again later.
+ */
+bool
+store_lock_tables(void)
+{
+	static const char *const tables[] = {
+		"stream_def", "stream_state", "added_column", "view_def", "view_state",
+		"window_state", "window_firing", "set_aside"
+	};
+
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		Oid			relid = extension_relation(tables[i]);
+
+		if (!OidIsValid(relid) || !ConditionalLockRelationOid(relid, RowExclusiveLock))
+			return false;
+	}
+	return extension_installed();
+}
 
 static SPIPlanPtr
 prepared(Statement *statement)

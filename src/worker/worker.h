@@ -20,15 +20,7 @@
 #include "postgres.h"
 #include "datatype/timestamp.h"
 
-typedef enum WorkerRole
-{
-	WORKER_LAUNCHER,
-	WORKER_SCHEDULER,
-	WORKER_IO,
-	WORKER_EXECUTOR
-} WorkerRole;
-
-#define WORKER_ROLES 4
+#include "worker/control.h"
 
 /* GUC: the most executors per database. */
 extern int	aion_executors;

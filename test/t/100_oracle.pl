@@ -1,5 +1,5 @@
 # Random schedules against the oracle: see Schedule.pm. The seed is printed; AION_SEED repeats a run, AION_ROUNDS and
-# AION_STEPS lengthen it.
+# AION_STEPS lengthen it, AION_FIRST skips the rounds before.
 use strict;
 use warnings;
 
@@ -16,7 +16,7 @@ diag("AION_SEED=$seed");
 
 my $node = new_node('oracle');
 my $begin = time;
-for my $round (1 .. $rounds)
+for my $round (($ENV{AION_FIRST} // 1) .. $rounds)
 {
 	# each round has a seed of its own, so that the first AION_ROUNDS of a run are always the same
 	srand($seed + $round);

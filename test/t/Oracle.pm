@@ -28,7 +28,7 @@ our @QUERIES = (
 	'SELECT d.name, count(*) AS n, sum(e.v * d.factor) AS f FROM {S} e JOIN dim d ON d.k = e.k GROUP BY d.name',
 	'SELECT id, k, v, note FROM {S} e WHERE v % 3 = 0',
 	'SELECT DISTINCT k, v % 5 AS m FROM {S} e',
-	'SELECT id, at, v - (SELECT max(v) FROM {S} x) AS below FROM {S} e WHERE k < 3',
+	'SELECT id, at, v - m.most AS below FROM {S} e CROSS JOIN (SELECT max(v) AS most FROM {S} x) m WHERE k < 3',
 	'SELECT k, id, row_number() OVER (PARTITION BY k ORDER BY at, id) AS rank FROM {S} e',
 	'SELECT k, max(at) - {WS} AS last, avg(v) AS a FROM {S} e GROUP BY k',
 );

@@ -84,7 +84,7 @@ sub _define
 	$self->{base} = pick(1_709_280_000, 1_709_280_000, 946_684_700, -300_000_000) * $SECOND + int(rand(1e6));
 	$self->{progress} = 0;
 	my %options = (
-		event_time => 'at', allowed_lateness => 'unlimited', watermark_interval => pick('0', '5 ms', '20 ms', '100 ms'),
+		event_time => 'at', allowed_lateness => 'unlimited', watermark_interval => pick('1 ms', '5 ms', '20 ms', '100 ms'),
 		idle_timeout => pick('off', 'off', '200 ms'), watermark_delay => pick('0', int($self->{unit} * 5) . ' us'));
 	$options{bucket_width} = int($self->{unit} * pick(3, 20, 61)) . ' us' if chance(0.6);
 	$self->{delay} = $options{watermark_delay} =~ /(\d+)/ ? $1 : 0;
@@ -93,6 +93,7 @@ sub _define
 	$self->_note("base $self->{base}, unit $self->{unit}, $list");
 	$self->_sql("CREATE FOREIGN TABLE $stream (" . COLUMNS . ") SERVER aion OPTIONS ($list)");
 	$self->_sql("CREATE TABLE $table (" . COLUMNS . ')');
+	$self->_sql("CREATE INDEX ON $table (at)");
 	$self->_sql("CREATE TABLE acked (tx int)");
 	$self->_sql("CREATE TABLE IF NOT EXISTS dim AS SELECT k, 'name' || k % 3 AS name, k * 10 AS factor FROM generate_series(0, 9) k");
 	$self->{views} = [];
@@ -303,7 +304,7 @@ sub _busy_session
 	my ($s) = grep { !$_->{open} } shuffle @{ $self->{sessions} };
 	return unless $s;
 	$self->_begin($s) or return;
-	$s->{session}->send(join(";\n", (map { /\\\.$/ ? $_ : "$_;" } $self->_writes), "COMMIT;"));
+	$s->{session}->send(join("\n", (map { /\\\.$/ ? $_ : "$_;" } $self->_writes), "COMMIT;"));
 	return $s;
 }
 
@@ -496,7 +497,7 @@ sub _check
 	my $failed = sub {
 		my ($name, $difference, $view) = @_;
 		fail("$where: $name");
-		diag("last steps: " . join('; ', splice(@{ $self->{log} }, -12)));
+		diag("last steps: " . join('; ', @{ $self->{log} }[max(0, @{ $self->{log} } - 12) .. $#{ $self->{log} }]));
 		$self->_explain($view, $difference) if $difference ne '';
 		return 0;
 	};

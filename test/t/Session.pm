@@ -90,6 +90,22 @@ sub send
 
 sub busy { return defined $_[0]->{waiting} }
 
+# An answer that does not come: shows what everybody is doing. Needs no permission of the hanging session.
+sub give_up
+{
+	my ($self) = @_;
+	my $state = '';
+	for my $sql ('SELECT * FROM aion.workers',
+		q{SELECT pid, backend_type, state, wait_event_type, wait_event, left(query, 60) FROM pg_stat_activity WHERE datname IS NOT NULL},
+		'SELECT * FROM pg_locks WHERE NOT granted', 'SELECT * FROM pg_prepared_xacts', 'SELECT * FROM aion.streams',
+		q{SELECT stream, state, count(*), sum(memory_events), sum(disk_events), sum(journal_events) FROM aion.buckets GROUP BY 1, 2})
+	{
+		my ($code, $out, $error) = $self->{node}->psql($self->{dbname}, $sql);
+		$state .= "-- $sql\n$out$error\n";
+	}
+	die 'no answer in time to: ' . substr($self->{waiting}, 0, 300) . "\n$state";
+}
+
 # The outcome of what was sent: { ok, out, sqlstate, lost }. "lost" means that the connection broke: a COMMIT on its way
 # may or may not have happened.
 sub result
@@ -97,11 +113,11 @@ sub result
 	my ($self, $seconds) = @_;
 	my $sql = $self->{waiting};
 	my $deadline = time + ($seconds // $PostgreSQL::Test::Utils::timeout_default);
-	my $mark = qr/^\@\@$self->{serial} (true|false) (\w+)\n/m;
+	my $mark = qr/^\@\@$self->{serial} (true|false) (\w*)\n/m;
 	while ($self->{buffer} !~ $mark)
 	{
 		my $left = $deadline - time;
-		die "no answer in time to: $sql" if $left <= 0 || !$self->{select}->can_read($left);
+		$self->give_up if $left <= 0 || !$self->{select}->can_read($left);
 		next if sysread($self->{out}, $self->{buffer}, 65536, length $self->{buffer});
 		$self->{waiting} = undef;
 		return { ok => 0, lost => 1, out => $self->{buffer}, sqlstate => '57P02', sql => $sql };
@@ -110,7 +126,8 @@ sub result
 	$self->{buffer} = $rest;
 	$self->{waiting} = undef;
 	chomp $out;
-	return { ok => $error eq 'false' && $out !~ /^(psql:.*)?(ERROR|FATAL|PANIC):/m, out => $out, sqlstate => $sqlstate, sql => $sql };
+	my $lost = $sqlstate eq '' || $out =~ /server closed the connection|terminating connection|no connection to the server/;
+	return { lost => $lost, ok => $error eq 'false' && $out !~ /^(psql:.*)?(ERROR|FATAL|PANIC):/m, out => $out, sqlstate => $sqlstate, sql => $sql };
 }
 
 sub query
