@@ -94,6 +94,7 @@ SELECT view, on_time_firings + early_firings + late_firings AS executed, final_f
 -- an event in no window at all follows the stream's lateness
 SELECT aion.drop_view('lt_slide'); SELECT aion.drop_view('lt_long');
 SELECT aion.create_view('lt_gap', 'SELECT count(*) AS n FROM lt', aion.sliding('1 min', '1 hour'));
+SELECT aion.sync('lt');
 INSERT INTO lt VALUES ('2024-03-01 12:25', 'no window', 1), ('2024-03-01 11:55', 'too late', 2);
 SELECT aion.sync('lt');
 SELECT k FROM lt;

@@ -17,12 +17,14 @@ typedef struct ColumnLayout
 	int16		length;			/* as pg_type.typlen */
 	bool		byval;
 	char		align;			/* as pg_type.typalign */
+	bool		packable;		/* a varlena that can have a short header */
 } ColumnLayout;
 
 struct EventLayout
 {
 	TupleDesc	stored;
 	int			time_att;
+	int			natts;
 	ColumnLayout columns[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -36,6 +38,7 @@ event_layout(const StreamStorage *storage)
 
 	layout->stored = stored;
 	layout->time_att = storage->time_att;
+	layout->natts = stored->natts;
 	for (int i = 0; i < stored->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(stored, i);
@@ -44,6 +47,7 @@ event_layout(const StreamStorage *storage)
 		column->length = att->attlen;
 		column->byval = att->attbyval;
 		column->align = att->attalign;
+		column->packable = att->attlen == -1 && att->attstorage != TYPSTORAGE_PLAIN;
 		/* a varlena at a place that needs no padding begins there whether its header is short or not */
 		if (offset >= 0 && att->attlen < 0 && offset != att_align_nominal(offset, att->attalign))
 			offset = -1;
@@ -53,37 +57,54 @@ event_layout(const StreamStorage *storage)
 	return layout;
 }
 
-static bool
-any_null(TupleDesc stored, const bool *isnull)
+static Size
+values_offset(const EventLayout *layout, bool hasnull)
 {
-	for (int i = 0; i < stored->natts; i++)
-		if (isnull[i])
-			return true;
-	return false;
+	return MAXALIGN(sizeof(Event) + (hasnull ? BITMAPLEN(layout->natts) : 0));
 }
 
-static Size
-values_offset(TupleDesc stored, bool hasnull)
+/* The value in one piece: out of a TOAST table (it may stay compressed), or of its expanded form. */
+static Datum
+flatten(Datum value)
 {
-	return MAXALIGN(sizeof(Event) + (hasnull ? BITMAPLEN(stored->natts) : 0));
+	struct varlena *pointer = (struct varlena *) DatumGetPointer(value);
+
+	if (!VARATT_IS_EXTERNAL(pointer))
+		return value;
+	return PointerGetDatum(detoast_external_attr(pointer));
 }
 
 Size
-event_measure(TupleDesc stored, Datum *values, bool *isnull)
+event_measure(const EventLayout *layout, Datum *values, const bool *isnull, bool *hasnull)
 {
-	Size		size;
+	Size		size = 0;
 
-	/* An expanded value is flattened by event_pack, what is in a TOAST table must be fetched. */
-	for (int i = 0; i < stored->natts; i++)
+	*hasnull = false;
+	for (int i = 0; i < layout->natts; i++)
 	{
-		struct varlena *value = (struct varlena *) DatumGetPointer(values[i]);
+		const ColumnLayout *column = &layout->columns[i];
 
-		if (!isnull[i] && TupleDescAttr(stored, i)->attlen == -1 &&
-			VARATT_IS_EXTERNAL(value) && !VARATT_IS_EXTERNAL_EXPANDED(value))
-			values[i] = PointerGetDatum(detoast_external_attr(value));
+		if (isnull[i])
+			*hasnull = true;
+		else if (column->length > 0)
+			size = att_align_nominal(size, column->align) + column->length;
+		else if (column->length == -1)
+		{
+			char	   *value;
+
+			values[i] = flatten(values[i]);
+			value = DatumGetPointer(values[i]);
+			if (column->packable && VARATT_CAN_MAKE_SHORT(value))
+				size += VARATT_CONVERTED_SHORT_SIZE(value);
+			else if (VARATT_IS_SHORT(value))
+				size += VARSIZE_SHORT(value);
+			else
+				size = att_align_nominal(size, column->align) + VARSIZE_ANY(value);
+		}
+		else
+			size += strlen(DatumGetCString(values[i])) + 1;
 	}
-	size = values_offset(stored, any_null(stored, isnull)) +
-		heap_compute_data_size(stored, values, isnull);
+	size += values_offset(layout, *hasnull);
 	if (size > EVENT_MAX_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -92,20 +113,65 @@ event_measure(TupleDesc stored, Datum *values, bool *isnull)
 	return size;
 }
 
+/* Writes one value at offset "at" of data, and returns the offset behind it. */
+static inline Size
+pack_value(const ColumnLayout *column, Datum datum, char *data, Size at)
+{
+	char	   *value = DatumGetPointer(datum);
+	Size		size;
+
+	if (column->byval)
+	{
+		at = att_align_nominal(at, column->align);
+		store_att_byval(data + at, datum, column->length);
+		return at + column->length;
+	}
+	if (column->length == -1)
+	{
+		if (column->packable && VARATT_CAN_MAKE_SHORT(value))
+		{
+			size = VARATT_CONVERTED_SHORT_SIZE(value);
+			SET_VARSIZE_SHORT(data + at, size);
+			memcpy(data + at + 1, VARDATA(value), size - 1);
+			return at + size;
+		}
+		if (!VARATT_IS_SHORT(value))
+			at = att_align_nominal(at, column->align);
+		size = VARSIZE_ANY(value);
+	}
+	else if (column->length > 0)
+	{
+		at = att_align_nominal(at, column->align);
+		size = column->length;
+	}
+	else
+		size = strlen(value) + 1;
+	memcpy(data + at, value, size);
+	return at + size;
+}
+
 void
-event_pack(TupleDesc stored, Datum *values, bool *isnull, char *place, Size length)
+event_pack(const EventLayout *layout, const Datum *values, const bool *isnull, bool hasnull,
+		   char *place, Size length)
 {
 	Event	   *event = (Event *) place;
-	Size		offset = values_offset(stored, any_null(stored, isnull));
-	uint16		infomask = 0;
+	Size		offset = values_offset(layout, hasnull);
+	bits8	   *present = (bits8 *) (event + 1);
+	Size		at = 0;
 
-	Assert(length == offset + heap_compute_data_size(stored, values, isnull));
 	event->length = length;
-	event->natts = stored->natts;
-	event->hasnull = offset > MAXALIGN(sizeof(Event));
+	event->natts = layout->natts;
+	event->hasnull = hasnull;
 	event->offset = offset / MAXIMUM_ALIGNOF;
-	heap_fill_tuple(stored, values, isnull, place + offset, length - offset,
-					&infomask, event->hasnull ? (bits8 *) (event + 1) : NULL);
+	for (int i = 0; i < layout->natts; i++)
+	{
+		if (isnull[i])
+			continue;
+		if (hasnull)
+			present[i >> 3] |= 1 << (i & 7);
+		at = pack_value(&layout->columns[i], values[i], place + offset, at);
+	}
+	Assert(offset + at == length);
 }
 
 void

@@ -46,15 +46,16 @@ typedef struct EventLayout EventLayout;
 extern EventLayout *event_layout(const StreamStorage *storage);
 
 /*
- * Length of the event that these values make; it takes MAXALIGN of that.
- * Values that are out of line are replaced in "values" by copies in line (in
- * the current context).
+ * Length of the event that these values make; it takes MAXALIGN of that. Values
+ * that are out of line or expanded are replaced in "values" by flat copies (in
+ * the current context). *hasnull is for event_pack().
  */
-extern Size event_measure(TupleDesc stored, Datum *values, bool *isnull);
+extern Size event_measure(const EventLayout *layout, Datum *values, const bool *isnull,
+						  bool *hasnull);
 
 /* Writes the event, of event_measure()'s length, to a MAXALIGNed place of zeroed bytes. */
-extern void event_pack(TupleDesc stored, Datum *values, bool *isnull,
-					   char *place, Size length);
+extern void event_pack(const EventLayout *layout, const Datum *values, const bool *isnull,
+					   bool hasnull, char *place, Size length);
 
 /* The first natts columns; pass-by-reference values point into the event. */
 extern void event_deform(const EventLayout *layout, const Event *event, int natts,

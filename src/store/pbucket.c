@@ -261,7 +261,6 @@ pbucket_writer_end(PBucketWriter *writer)
 static int64
 readd_block(PBucketWriter *writer, PBucketReader *reader, HeapTuple row, TupleTableSlot *slot)
 {
-	TupleDesc	stored = writer->storage->stored;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "aion merge",
 												  ALLOCSET_DEFAULT_SIZES);
 	int64		n = 0;
@@ -270,11 +269,13 @@ readd_block(PBucketWriter *writer, PBucketReader *reader, HeapTuple row, TupleTa
 	while (pbucket_reader_next(reader, slot))
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);
-		Size		length = event_measure(stored, slot->tts_values, slot->tts_isnull);
+		bool		hasnull;
+		Size		length = event_measure(writer->layout, slot->tts_values, slot->tts_isnull,
+										   &hasnull);
 		Size		size = MAXALIGN(length);
 		char	   *event = palloc_extended(size, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 
-		event_pack(stored, slot->tts_values, slot->tts_isnull, event, length);
+		event_pack(writer->layout, slot->tts_values, slot->tts_isnull, hasnull, event, length);
 		MemoryContextSwitchTo(old);
 		pbucket_writer_add(writer, PBUCKET_ROW(row)->bucket, event, size);
 		MemoryContextReset(context);

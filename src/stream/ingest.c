@@ -86,6 +86,7 @@ struct StreamWrites
 {
 	StreamWrites *next;
 	StreamStorage storage;		/* copied when the writes began */
+	EventLayout *layout;
 	JournalWriter writer;
 	Batch	   *batch;			/* of the highest nesting level that has one */
 };
@@ -112,10 +113,13 @@ ingest_writes(const StreamInfo *info)
 		writes->next = all_writes;
 		all_writes = writes;
 		writes->storage = info->storage;
-		writes->storage.stored = CreateTupleDescCopy(info->storage.stored);
 	}
-	else if (writes->storage.stored->natts != info->storage.stored->natts)
-		writes->storage.stored = CreateTupleDescCopy(info->storage.stored);	/* a column was added */
+	/* made when the writes begin, and again if a column was added meanwhile */
+	if (writes->layout == NULL || writes->storage.stored->natts != info->storage.stored->natts)
+	{
+		writes->storage.stored = CreateTupleDescCopy(info->storage.stored);
+		writes->layout = event_layout(&writes->storage);
+	}
 	MemoryContextSwitchTo(old);
 	return writes;
 }
@@ -318,17 +322,17 @@ check_event_time(const StreamInfo *info, Datum value, bool isnull)
 void
 ingest_add(StreamWrites *writes, const StreamInfo *info, Datum *values, bool *isnull)
 {
-	TupleDesc	stored = info->storage.stored;
 	int			time_index = info->storage.time_att - 1;
 	EventTime	time;
 	Size		length;
 	Size		size;
+	bool		hasnull;
 	Batch	   *batch;
 	PendingRun *run;
 
 	check_event_time(info, values[time_index], isnull[time_index]);
 	time = DatumGetTimestamp(values[time_index]);
-	length = event_measure(stored, values, isnull);
+	length = event_measure(writes->layout, values, isnull, &hasnull);
 	size = MAXALIGN(length);
 
 	batch = current_batch(writes);
@@ -336,7 +340,7 @@ ingest_add(StreamWrites *writes, const StreamInfo *info, Datum *values, bool *is
 		batch_flush(writes, batch, false);
 	run = batch_run(batch, bucket_number(writes->storage.bucket_width, time),
 					GetCurrentCommandId(true), size);
-	event_pack(stored, values, isnull, run_extend(batch, run, size), length);
+	event_pack(writes->layout, values, isnull, hasnull, run_extend(batch, run, size), length);
 	run->run.nevents++;
 	run->run.first = Min(run->run.first, time);
 	run->run.last = Max(run->run.last, time);

@@ -28,4 +28,9 @@ extern void ingest_add(StreamWrites *writes, const StreamInfo *info, Datum *valu
 /* Hands the pending events that "snapshot" may see to a scan that has not begun to read. */
 extern void ingest_add_to_scan(Oid journal, Snapshot snapshot, EventScan *scan);
 
+/* expiry.c: refuses what comes too late (on_expired 'error'). */
+typedef struct ExpiryCheck ExpiryCheck;
+extern ExpiryCheck *expiry_begin(const StreamInfo *info);
+extern void expiry_refuse(const ExpiryCheck *check, const StreamInfo *info, EventTime t);
+
 #endif							/* AION_INGEST_H */

@@ -29,6 +29,7 @@ typedef struct ModifyState
 	MemoryContext row_context;	/* reset for each row */
 	bool		check_constraints;
 	bool		check_partition;
+	ExpiryCheck *expiry;		/* NULL: nothing is too late */
 } ModifyState;
 
 /* INSERT alone; called by the server to decide whether the table can be changed. */
@@ -85,6 +86,7 @@ begin_insert(EState *estate, ResultRelInfo *rel_info)
 	state->check_partition = rel->rd_rel->relispartition &&
 		(rel_info->ri_RootResultRelInfo == NULL ||
 		 (rel_info->ri_TrigDesc && rel_info->ri_TrigDesc->trig_insert_before_row));
+	state->expiry = expiry_begin(&state->info);
 	rel_info->ri_FdwState = state;
 }
 
@@ -130,6 +132,9 @@ stream_exec_foreign_insert(EState *estate, ResultRelInfo *rel_info, TupleTableSl
 		memcpy(state->values, slot->tts_values, sizeof(Datum) * state->natts);
 		memcpy(state->isnull, slot->tts_isnull, sizeof(bool) * state->natts);
 	}
+	if (state->expiry && !state->isnull[state->info.storage.time_att - 1])
+		expiry_refuse(state->expiry, &state->info,
+					  DatumGetTimestamp(state->values[state->info.storage.time_att - 1]));
 	ingest_add(state->writes, &state->info, state->values, state->isnull);
 	MemoryContextSwitchTo(old);
 	return slot;

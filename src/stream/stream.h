@@ -19,6 +19,7 @@
 #include "store/storage.h"
 #include "time/lateness.h"
 #include "time/watermark.h"
+#include "time/window.h"
 
 typedef enum OnExpired
 {
@@ -86,6 +87,16 @@ extern List *stream_list(void);
  */
 typedef void (*StreamTruncateHook) (Oid stream);
 extern StreamTruncateHook stream_truncate_hook;
+
+/* What a view does with the events of its stream, as of now. Set by the view layer; a list of these, palloc'd. */
+typedef struct StreamWindows
+{
+	WindowSpec	window;
+	Lateness	allowed_lateness;
+	bool		paused;
+} StreamWindows;
+typedef List *(*StreamWindowsHook) (Oid stream);
+extern StreamWindowsHook stream_windows_hook;
 
 /* Relcache invalidation sent to this table tells the scheduler to reload definitions. */
 extern void stream_definitions_changed(void);

@@ -18,7 +18,8 @@
  * still due.  An error is recorded in a transaction of its own; if that is
  * lost, so is the note, not the window.
  *
- * Lock order: stream, view, definition, results, as DROP takes them.  A lock
+ * Lock order: aion's own tables, which only DROP EXTENSION locks against us, then
+ * stream, view, definition, results, as DROP takes them.  A lock
  * that is not to be had soon (someone's uncommitted DDL) gives the firing up
  * for a later try, so that other windows don't wait for it.
  */
@@ -26,6 +27,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -149,6 +151,37 @@ find_owner(Firing *firing)
 }
 
 /*
+ * Locks aion's own tables that a firing works on, like the view's relations before
+ * anything is computed: later DROP EXTENSION could have them and wait for those.
+ * False if they are gone.
+ */
+static bool
+lock_own_tables(void)
+{
+	static const struct
+	{
+		const char *name;
+		LOCKMODE	mode;
+	}			tables[] =
+	{
+		{"stream_state", AccessShareLock},
+		{"window_state", AccessShareLock},
+		{"window_firing", RowExclusiveLock},
+	};
+
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		Oid			schema = get_namespace_oid("aion", true);
+		Oid			relid = get_relname_relid(tables[i].name, schema);
+
+		if (!OidIsValid(relid))
+			return false;
+		LockRelationOid(relid, tables[i].mode);
+	}
+	return true;
+}
+
+/*
  * Takes the locks and reads the view's row under them. False if the view is gone or
  * paused. Errors out with ERRCODE_LOCK_NOT_AVAILABLE if a lock is not to be had.
  */
@@ -156,6 +189,7 @@ static bool
 lock_view(Firing *firing)
 {
 	int			level;
+	bool		present;
 	ViewRow    *row = view_row_read(firing->view);
 
 	if (row == NULL)
@@ -163,13 +197,14 @@ lock_view(Firing *firing)
 	level = NewGUCNestLevel();
 	(void) set_config_option("lock_timeout", LOCK_PATIENCE, PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
+	present = lock_own_tables();
 	LockRelationOid(row->stream, AccessShareLock);
 	LockRelationOid(row->view, AccessShareLock);
 	LockRelationOid(row->definition, AccessShareLock);
 	LockRelationOid(row->results, RowExclusiveLock);
 	AtEOXact_GUC(false, level);
 
-	firing->row = view_row_read(firing->view);
+	firing->row = present ? view_row_read(firing->view) : NULL;
 	if (firing->row == NULL || firing->row->paused || !find_owner(firing))
 		return false;
 	firing->locked = true;

@@ -148,6 +148,27 @@ view_stream_truncated(Oid stream)
 	}
 }
 
+/* Stream windows hook: the views over a stream, as of now. */
+static List *
+view_stream_windows(Oid stream)
+{
+	const Lateness stream_lateness = stream_lookup(stream, false)->options.allowed_lateness;
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, view_rows_of_stream(stream))
+	{
+		const ViewRow *row = lfirst(lc);
+		StreamWindows *windows = palloc(sizeof(StreamWindows));
+
+		windows->window = row->window;
+		windows->allowed_lateness = row->allowed_lateness ? view_lateness(row->allowed_lateness) : stream_lateness;
+		windows->paused = row->paused;
+		result = lappend(result, windows);
+	}
+	return result;
+}
+
 /* Hooks, function pointers of the stream layer; called once from _PG_init. */
 void
 view_init(void)
@@ -155,4 +176,5 @@ view_init(void)
 	previous_object_access_hook = object_access_hook;
 	object_access_hook = view_object_access;
 	stream_truncate_hook = view_stream_truncated;
+	stream_windows_hook = view_stream_windows;
 }

@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "access/xlog_internal.h"
 #include "utils/memutils.h"
 
 #include "worker/scheduler.h"
@@ -79,11 +80,27 @@ drop_request(PendingRequest *p)
 	pfree(p);
 }
 
+/*
+ * End of what has been written to the WAL. If that is the end of a page, the insert
+ * position is behind the header of the next one, which no flush can reach yet.
+ */
+static XLogRecPtr
+wal_end(void)
+{
+	XLogRecPtr	position = GetXLogInsertRecPtr();
+
+	if (XLogSegmentOffset(position, wal_segment_size) == SizeOfXLogLongPHD)
+		return position - SizeOfXLogLongPHD;
+	if (position % XLOG_BLCKSZ == SizeOfXLogShortPHD)
+		return position - SizeOfXLogShortPHD;
+	return position;
+}
+
 /* Answers a request; whatever it waited for is on disk then, also what executors committed without waiting. */
 static void
 finish(PendingRequest *p)
 {
-	XLogFlush(GetXLogInsertRecPtr());
+	XLogFlush(wal_end());
 	control_request_finish(&p->request);
 	drop_request(p);
 }

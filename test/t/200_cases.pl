@@ -310,6 +310,84 @@ sub finish_session
 	sql(q{DROP FOREIGN TABLE s CASCADE});
 }
 
+# ---- a journal that may not be touched: the same, and other streams go on
+{
+	sql(q{
+		CREATE FOREIGN TABLE s (at timestamptz, k text, v int) SERVER aion OPTIONS (event_time 'at', idle_timeout 'off');
+		CREATE FOREIGN TABLE other (at timestamptz) SERVER aion OPTIONS (event_time 'at', idle_timeout 'off');
+		SELECT aion.create_view('v', 'SELECT k, count(*) AS n FROM s GROUP BY k', aion.tumbling('1 hour'));
+		INSERT INTO s VALUES ('2024-03-01 10:00', 'a', 1);
+		INSERT INTO other VALUES ('2024-03-01 10:00')});
+	sync_stream($node, 's');
+	my $file = $node->data_dir . '/' . sql(q{SELECT pg_relation_filepath(journal) FROM aion.stream_def WHERE stream = 's'::regclass});
+	chmod 0, $file or die "chmod: $!";
+	for my $statement (
+		q{INSERT INTO s VALUES ('2024-03-01 10:00', 'bad', 1)},
+		q{BEGIN; INSERT INTO s SELECT '2024-03-01 10:00', 'bad', 1 FROM generate_series(1, 20000); COMMIT},
+		q{BEGIN; INSERT INTO s VALUES ('2024-03-01 10:00', 'bad', 1); PREPARE TRANSACTION 'bad'})
+	{
+		like(error_of($statement), qr/could not open file .*Permission denied/, 'no access: ' . substr($statement, 0, 60));
+	}
+	sql(q{INSERT INTO other VALUES ('2024-03-01 10:00')});
+	sync_stream($node, 'other');
+	is(sql('SELECT count(*) FROM other'), '2', 'no access: other streams go on');
+	chmod 0600, $file or die "chmod: $!";
+	sql(q{INSERT INTO s VALUES ('2024-03-01 10:00', 'good', 1)});
+	sync_stream($node, 's');
+	sql(q{SELECT aion.refresh('v')});
+	is(sql(q{SELECT k, n FROM v ORDER BY k}), "a|1\ngood|1", 'no access: it goes on with access');
+	sql(q{DROP FOREIGN TABLE s, other CASCADE});
+}
+
+# ---- no more room: files of this server cannot grow beyond 32 MB, as on a full disk
+{
+	my $full = new_node('full', start => 0, conf => "autovacuum_naptime = 1s\naion.memory = '4MB'");
+	my $sql = sub { return $full->safe_psql('postgres', $_[0]); };
+	system('bash', '-c', 'ulimit -f 32768 && exec pg_ctl -s -w -D "$0" -l "$1" start', $full->data_dir, $full->logfile) == 0 or die 'the server did not start';
+	$full->_update_pid(1);
+	$sql->(q{
+		CREATE EXTENSION aion;
+		CREATE FOREIGN TABLE s (at timestamptz, k text, pad text) SERVER aion OPTIONS (event_time 'at', watermark 'manual');
+		SELECT aion.create_view('v', 'SELECT k, count(*) AS n FROM s GROUP BY k', aion.tumbling('1 hour'));
+		INSERT INTO s VALUES ('2024-03-01 10:00', 'a', '')});
+	sync_stream($full, 's');
+	my $start = $sql->('SELECT pg_postmaster_start_time()');
+	for my $end ('COMMIT', q{PREPARE TRANSACTION 'bad'})
+	{
+		my ($status, $out, $err) = $full->psql('postgres', qq{
+			BEGIN; INSERT INTO s SELECT '2024-03-01 10:00', 'bad', (SELECT string_agg(md5(i::text), '') FROM generate_series(g, g + 60) i) FROM generate_series(1, 25000) g; $end});
+		like($err, qr/could not extend file .*File too large/, "no room: $end fails");
+	}
+	is($sql->('SELECT count(*) FROM s'), '1', 'no room: nothing of it is there');
+	# what the failed ones took is given back by vacuum, and used again
+	$sql->($sql->(q{SELECT 'VACUUM ' || journal FROM aion.stream_def}));
+	for (1 .. 5)
+	{
+		$sql->(q{INSERT INTO s SELECT '2024-03-01 10:00', 'good', (SELECT string_agg(md5(i::text), '') FROM generate_series(g, g + 60) i) FROM generate_series(1, 1000) g});
+	}
+	$sql->(q{SELECT aion.refresh('v')});
+	is($sql->('SELECT k, n FROM v ORDER BY k'), "a|1\ngood|5000", 'no room: it goes on when there is some');
+	is($sql->('SELECT pg_postmaster_start_time()'), $start, 'no room: the server went on');
+	$full->stop;
+}
+
+# ---- values of any size up to half a gigabyte; beyond, a clear error
+{
+	sql(q{
+		CREATE FOREIGN TABLE s (at timestamptz, a text, b text) SERVER aion OPTIONS (event_time 'at', watermark 'manual');
+		SELECT aion.create_view('v', 'SELECT max(length(a)) AS l, md5(max(a)) AS m FROM s', aion.tumbling('1 hour'));
+		INSERT INTO s VALUES ('2024-03-01 10:00', repeat('x', 64 * 1024 * 1024), NULL)});
+	is(sql(q{SELECT length(a), md5(a) = md5(repeat('x', 64 * 1024 * 1024)) FROM s}), '67108864|t', 'a value of 64 MB');
+	sql(q{SELECT aion.destage('s')});
+	is(sql(q{SELECT length(a), md5(a) = md5(repeat('x', 64 * 1024 * 1024)) FROM s}), '67108864|t', 'a value of 64 MB, destaged');
+	sql(q{SELECT aion.refresh('v')});
+	is(sql(q{SELECT l, m = md5(repeat('x', 64 * 1024 * 1024)) FROM v}), '67108864|t', 'a value of 64 MB in a view');
+	like(error_of(q{INSERT INTO s SELECT '2024-03-01 10:00', t, t FROM (SELECT repeat('x', 260 * 1024 * 1024) AS t OFFSET 0) x}),
+		qr/event of \d+ bytes is too large\nDETAIL:.*at most 536870912 bytes/, 'a row over the size limit');
+	is(sql(q{SELECT count(*) FROM s}), '1', 'is not there');
+	sql(q{DROP FOREIGN TABLE s CASCADE});
+}
+
 # ---- a server that has not loaded the library tells what to do; what it stored is kept
 {
 	sql(q{
