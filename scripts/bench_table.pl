@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # Prints the table of a benchmark run: for each measurement the medians of both sides, the median and range of the pairs'
-# ratios, and whether the limit is kept. Reads the tab-separated lines that test/bench/run.sh describes.
+# ratios, whether the limit is kept, and the noise: how far the values of the plain side, which is the same server doing
+# the same thing again, lie apart. Reads the tab-separated lines that test/bench/run.sh describes.
 
 use strict;
 use warnings;
@@ -24,23 +25,36 @@ sub median
 
 sub figure { return sprintf($_[0] < 10 ? '%.3f' : '%.1f', $_[0]) }
 
-my @rows = ([ 'measurement', 'pairs', 'unit', 'aion', 'plain', 'ratio', 'range', 'limit', '' ]);
+# Distance of the extremes, as a share of the median.
+sub spread
+{
+	my @values = sort { $a <=> $b } @_;
+	return ($values[-1] - $values[0]) / median(@values);
+}
+
+my @rows = ([ 'measurement', 'pairs', 'unit', 'aion', 'plain', 'ratio', 'range', 'noise', 'limit', '' ]);
+my @noise;
 for my $what (@order)
 {
 	my @all = @{ $pairs{$what} };
 	my ($unit, $limit, $compared) = ($all[0]{unit}, $all[0]{limit}, $all[0]{plain} ne '-');
 	my $aion = median(map { $_->{aion} } @all);
+	my @plain = map { $_->{plain} } @all;
 	my @ratios = sort { $a <=> $b } map { $compared ? $_->{aion} / $_->{plain} : $_->{aion} } @all;
-	my $judged = median(@ratios);
+	# Of values that stand alone the worst counts, of ratios the median.
+	my $judged = $compared ? median(@ratios) : $ratios[ $limit =~ /^>/ ? 0 : -1 ];
+	my $noise = $compared && @all > 1 ? spread(@plain) : undef;
+	push @noise, $noise if defined $noise;
 	my $verdict = '';
 	if ($limit =~ /^([<>])=\s*([\d.]+)/)
 	{
-		$verdict = ($1 eq '<' ? $judged <= $2 : $judged >= $2) ? 'kept' : 'MISSED';
+		$verdict = ($1 eq '<' ? $judged <= $2 : $judged >= $2) ? 'ok' : 'missed';
 	}
 	push @rows, [ $what, scalar(@all), $unit, figure($aion),
-		$compared ? figure(median(map { $_->{plain} } @all)) : '-',
+		$compared ? figure(median(@plain)) : '-',
 		$compared ? figure($judged) : '-',
-		figure($ratios[0]) . '..' . figure($ratios[-1]), $limit, $verdict ];
+		@all > 1 ? figure($ratios[0]) . '..' . figure($ratios[-1]) : '-',
+		defined $noise ? sprintf('%.0f%%', 100 * $noise) : '-', $limit, $verdict ];
 }
 
 my @width = map { my $column = $_; (sort { $b <=> $a } map { length $_->[$column] } @rows)[0] } 0 .. $#{ $rows[0] };
@@ -49,3 +63,5 @@ for my $row (@rows)
 	my $line = join('  ', map { $_ ? sprintf("%*s", $width[$_], $row->[$_]) : sprintf("%-*s", $width[0], $row->[0]) } 0 .. $#$row);
 	print $line =~ s/\s+$//r, "\n";
 }
+printf "\nnoise of this machine: plain tables' values of one measurement lie %.0f%% apart (median), %.0f%% at most\n",
+	100 * median(@noise), 100 * (sort { $a <=> $b } @noise)[-1] if @noise;

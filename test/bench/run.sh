@@ -22,29 +22,77 @@ ROWS=3000000
 export PGOPTIONS="-c client_min_messages=warning"
 sql() { psql -X -A -t -q -v ON_ERROR_STOP=1 "${@:2}" -c "$1"; }
 
-# Seconds that a statement takes, with the client's round trip; standard input is left to it.
+# Seconds that a statement and further arguments of psql take, commits included; standard input is left to them.
 seconds()
 {
-	local begin=$EPOCHREALTIME
-	sql "$1" >/dev/null
-	awk -v b="$begin" -v e="$EPOCHREALTIME" 'BEGIN { printf "%.4f\n", e - b }'
+	psql -X -A -t -q -v ON_ERROR_STOP=1 -o /dev/null -c '\timing on' -c "$1" "${@:2}" |
+		awk '/^Time:/ { ms += $2 } END { printf "%.4f\n", ms / 1000 }'
 }
 
 result()
 {
 	(IFS=$'\t'; echo "$*") >>"$RESULTS"
-	say "   $1: $2 $4, plain: $3"
+	say "   $1: $2 $4$([ "$3" = - ] || echo ", plain: $3")"
 }
 
-# The flights in order of arrival, 3 million rows, is what most benchmarks load: $FLIGHTS_CSV. A stream or a table for them:
+# A line to stand below the table.
+note() { echo "$*" >>"$NOTES"; }
+
+# The flights in order of arrival, 3 million rows, is what most benchmarks load: $FLIGHTS_CSV. A stream (with further
+# options), a view of one or a table for them:
 FLIGHT_COLUMNS="departs timestamp NOT NULL, delay int, distance int, origin text, destination text"
 new_stream()
 {
+	local options="event_time 'departs', bucket_width '1 hour', allowed_lateness '2 days', max_ahead 'off'"
 	sql "DROP FOREIGN TABLE IF EXISTS $1 CASCADE"
-	sql "CREATE FOREIGN TABLE $1 ($FLIGHT_COLUMNS) SERVER aion OPTIONS (event_time 'departs', bucket_width '1 hour',
-		watermark_delay '30 minutes', allowed_lateness '2 days', max_ahead 'off')"
+	sql "CREATE FOREIGN TABLE $1 ($FLIGHT_COLUMNS) SERVER aion OPTIONS ($options, ${2:-watermark_delay '30 minutes'})"
+}
+new_view()
+{
+	sql "SELECT aion.create_view('$1', 'SELECT origin, count(*), avg(delay) FROM $2 GROUP BY origin', aion.tumbling('$3'))" >/dev/null
 }
 new_table() { sql "DROP TABLE IF EXISTS $1; CREATE TABLE $1 ($FLIGHT_COLUMNS)"; }
+
+# Waits until aion's work on a stream is done: accounted, fired, destaged what is past, the journal vacuumed.
+settle()
+{
+	sql "SELECT aion.sync('$1', late => true, timeout => '10 min')" >/dev/null
+	local idle=0 busy
+	for _ in $(seq 600); do
+		sleep 0.1
+		busy=$(sql "SELECT count(*) FROM aion.workers WHERE role IN ('io', 'executor') AND state <> 'idle'")
+		idle=$([ "$busy" = 0 ] && echo $((idle + 1)) || echo 0)
+		[ $idle -lt 5 ] || return 0
+	done
+	die "aion does not come to rest"
+}
+
+# The table "many" of the current server: 10 million events that arrive evenly in 1,000 hours, each as late as a flight is.
+MANY=10000000
+prepare_many()
+{
+	new_table flights
+	sql "COPY flights FROM STDIN (FORMAT csv)" <"$FLIGHTS_CSV"
+	new_table many
+	for ((first = 0; first < MANY; first += ROWS)); do
+		sql "INSERT INTO many SELECT timestamp '2001-01-01' + n * interval '0.36 s' - greatest(delay, 0) * interval '1 minute',
+			delay, distance, origin, destination
+			FROM (SELECT row_number() OVER () - 1 + $first AS n, * FROM flights LIMIT $MANY - $first) f"
+	done
+	sql "DROP TABLE flights"
+	sql "VACUUM ANALYZE many"
+}
+
+# Thousands of these events a second, from the seconds that they took.
+rate() { awk -v s="$1" -v n=$MANY 'BEGIN { printf "%.1f\n", n / s / 1000 }'; }
+
+# Starts a server of the benchmark's own, with further settings; it goes with the benchmark.
+own_server()
+{
+	make_work_dir "bench-$1"
+	start_server "$WORK" test/bench/bench.conf "${@:2}"
+	sql "CREATE EXTENSION aion"
+}
 
 # ---- the run --------------------------------------------------------------------------------------------------------
 
@@ -75,8 +123,9 @@ else
 	sql "DROP TABLE sample"
 fi
 
-RESULTS=$WORK/results.tsv
+RESULTS=$WORK/results.tsv NOTES=$WORK/notes
 : >"$RESULTS"
+: >"$NOTES"
 status=0
 for file in test/bench/*.sh test/bench/*.sql; do
 	name=$(basename "${file%.*}")
@@ -95,4 +144,5 @@ done
 
 [ -s "$RESULTS" ] || die "nothing was measured"
 perl scripts/bench_table.pl "$RESULTS"
+cat "$NOTES"
 exit $status

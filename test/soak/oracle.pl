@@ -2,6 +2,7 @@
 use strict;
 use warnings;
 
+use Aion;    # now: the modules of the server's tests set themselves up before the program runs
 use Cwd qw(abs_path);
 use File::Basename qw(dirname);
 
