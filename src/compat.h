@@ -8,6 +8,13 @@
 
 #include "postgres.h"
 #include "commands/vacuum.h"
+#include "optimizer/pathnode.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"	/* 18: two headers were split off */
+#include "commands/explain_state.h"
+#else
+#include "commands/explain.h"
+#endif
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
 #error "aion supports PostgreSQL 15 to 18"
@@ -37,6 +44,19 @@ compat_vacuum_params_init(VacuumParams *params)
 /* 17: intervals can be infinite. */
 #if PG_VERSION_NUM < 170000
 #define INTERVAL_NOT_FINITE(interval) ((void) (interval), false)
+#endif
+
+/* 17, 18: paths of foreign scans have clauses that a pushed-down join uses up, and a count of disabled nodes. */
+#if PG_VERSION_NUM < 170000
+#define create_foreignscan_path(root, rel, target, rows, disabled_nodes, startup_cost, total_cost, \
+								pathkeys, required_outer, outerpath, restrictinfo, private) \
+	create_foreignscan_path(root, rel, target, rows, startup_cost, total_cost, \
+							pathkeys, required_outer, outerpath, private)
+#elif PG_VERSION_NUM < 180000
+#define create_foreignscan_path(root, rel, target, rows, disabled_nodes, startup_cost, total_cost, \
+								pathkeys, required_outer, outerpath, restrictinfo, private) \
+	create_foreignscan_path(root, rel, target, rows, startup_cost, total_cost, \
+							pathkeys, required_outer, outerpath, restrictinfo, private)
 #endif
 
 /* 16: one function checks the ownership of any kind of object. */

@@ -123,10 +123,16 @@ typedef struct StreamSlot
 
 	/*
 	 * Latest transaction that has written to the stream without an inbox
-	 * entry. Until accounting has everything up to it, a pass goes through the
-	 * whole journal.
+	 * entry. Until all up to it have ended and are accounted for, a pass goes
+	 * through the whole journal.
 	 */
 	FullTransactionId overflow;
+
+	/*
+	 * The same of earlier lives of shared memory. These write no more (one in
+	 * progress is a prepared one), so a single pass finds all there is to find.
+	 */
+	FullTransactionId inherited;
 
 	/* Like MBucket.freed_by, of buckets whose entry was given back since. */
 	FullTransactionId freed_by;

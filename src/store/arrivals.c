@@ -45,8 +45,11 @@ typedef struct InboxCut
 	FinishedXact *finished;
 	int			nfinished;
 	bool		whole_journal;	/* everything that the snapshot shows was looked at */
-	FullTransactionId overflow; /* ... for the sake of transactions up to this one */
-	bool		overflow_done;	/* ... all of which have ended */
+	FullTransactionId overflow; /* ... for the sake of these; see StreamSlot */
+	FullTransactionId inherited;
+	bool		overflow_done;	/* all transactions up to overflow have ended */
+	struct Straggler *stragglers;	/* those up to inherited that were in progress */
+	int			nstragglers;
 } InboxCut;
 
 typedef struct BlockRange
@@ -54,6 +57,13 @@ typedef struct BlockRange
 	BlockNumber first;
 	BlockNumber last;
 } BlockRange;
+
+/* A transaction in progress that has tuples in the journal and, being prepared, may lack an inbox entry. */
+typedef struct Straggler
+{
+	FullTransactionId top;
+	BlockRange	range;
+} Straggler;
 
 /* Growing array of arrivals, in the memory context that the pass runs in. */
 static void
@@ -82,7 +92,7 @@ arrivals_pending(const StreamStorage *storage, bool *unfinished)
 		return true;
 
 	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-	more = FullTransactionIdIsValid(slot->overflow);
+	more = FullTransactionIdIsValid(slot->overflow) || FullTransactionIdIsValid(slot->inherited);
 	for (int32 i = slot->first_inbox; i != AREA_NONE && !more; i = area_inbox[i].next)
 	{
 		if (nprobes == PENDING_PROBES)
@@ -233,6 +243,75 @@ add_journal_ranges(Arrivals *arrivals, int *capacity, Relation journal, Snapshot
 	}
 }
 
+/*
+ * Lists transactions up to cut->inherited that the snapshot shows as in progress
+ * and where their tuples are, so that they can be given inbox entries and the
+ * whole journal need not be gone through again.
+ */
+static void
+list_stragglers(InboxCut *cut, Relation journal, Snapshot snapshot)
+{
+	TableScanDesc scan = table_beginscan_strat(journal, SnapshotAny, 0, NULL, true, false);
+	int			capacity = 0;
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		FullTransactionId top = JOURNAL_ROW(tuple)->top;
+		BlockNumber block = ItemPointerGetBlockNumber(&tuple->t_self);
+		Straggler  *straggler = NULL;
+
+		CHECK_FOR_INTERRUPTS();
+		if (FullTransactionIdPrecedes(cut->inherited, top) || visible_committed(top, snapshot))
+			continue;
+		for (int i = 0; i < cut->nstragglers && straggler == NULL; i++)
+			if (FullTransactionIdEquals(cut->stragglers[i].top, top))
+				straggler = &cut->stragglers[i];
+		if (straggler == NULL)
+		{
+			if (cut->nstragglers == capacity)
+			{
+				capacity = capacity ? capacity * 2 : 16;
+				cut->stragglers = cut->stragglers ?
+					repalloc(cut->stragglers, sizeof(Straggler) * capacity) :
+					palloc(sizeof(Straggler) * capacity);
+			}
+			straggler = &cut->stragglers[cut->nstragglers++];
+			straggler->top = top;
+			straggler->range.first = block;
+		}
+		straggler->range.last = block;
+	}
+	table_endscan(scan);
+}
+
+/*
+ * Gives stragglers that have no inbox entry one. False if there is no room for all of
+ * them. One that ends meanwhile is found by its entry as well.
+ */
+static bool
+enter_stragglers(StreamSlot *slot, const InboxCut *cut)
+{
+	for (int i = 0; i < cut->nstragglers; i++)
+	{
+		const Straggler *straggler = &cut->stragglers[i];
+		bool		known = false;
+		int32		inbox;
+
+		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+		for (int32 j = slot->first_inbox; j != AREA_NONE && !known; j = area_inbox[j].next)
+			known = FullTransactionIdEquals(area_inbox[j].top, straggler->top);
+		LWLockRelease(area_stream_lock(slot));
+		if (known)
+			continue;
+		inbox = mbucket_enter_inbox(slot, straggler->top);
+		if (inbox == AREA_NONE)
+			return false;
+		mbucket_note_journal_blocks(slot, inbox, straggler->range.first, straggler->range.last);
+	}
+	return true;
+}
+
 static int
 compare_arrivals(const void *a, const void *b)
 {
@@ -261,8 +340,10 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 	{
 		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
 		cut->overflow = slot->overflow;
+		cut->inherited = slot->inherited;
 		LWLockRelease(area_stream_lock(slot));
-		cut->whole_journal = FullTransactionIdIsValid(cut->overflow);
+		cut->whole_journal = FullTransactionIdIsValid(cut->overflow) ||
+			FullTransactionIdIsValid(cut->inherited);
 		list_finished(slot, snapshot, arrivals, &tops, &ranges);
 	}
 
@@ -282,7 +363,9 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 		add_journal(arrivals, &capacity, journal, snapshot, prev, NULL, true);
 		cut->overflow_done = FullTransactionIdPrecedes(cut->overflow,
 													   area_full_xid(snapshot->xmin));
-		arrivals->unfinished |= !cut->overflow_done;
+		if (!FullTransactionIdPrecedes(cut->inherited, area_full_xid(snapshot->xmin)))
+			list_stragglers(cut, journal, snapshot);
+		arrivals->unfinished |= !cut->overflow_done || cut->nstragglers > 0;
 	}
 	else
 		add_journal_ranges(arrivals, &capacity, journal, snapshot, prev, ranges, nranges);
@@ -497,10 +580,12 @@ arrivals_accounted(const StreamStorage *storage, Arrivals *arrivals)
 	int			next = 0;
 	int			chunks;
 	int			committed_chunks;
+	bool		stragglers_entered;
 
 	if (slot == NULL)
 		return;
 	committed = ask_committed(cut, &chunks, &committed_chunks);
+	stragglers_entered = cut->whole_journal && enter_stragglers(slot, cut);
 
 	/* A1: the inbox list and the chunks' flags change */
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
@@ -523,9 +608,10 @@ arrivals_accounted(const StreamStorage *storage, Arrivals *arrivals)
 		area_free_inbox(inbox);
 	}
 	slot->last_inbox = last;
-	if (cut->overflow_done &&
-		FullTransactionIdEquals(slot->overflow, cut->overflow))
+	if (cut->overflow_done && FullTransactionIdEquals(slot->overflow, cut->overflow))
 		slot->overflow = InvalidFullTransactionId;
+	if (stragglers_entered)
+		slot->inherited = InvalidFullTransactionId;
 	LWLockRelease(area_stream_lock(slot));
 	if (committed_chunks < chunks)
 		mbucket_reclaim_slot(slot); /* something was rolled back */

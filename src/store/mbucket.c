@@ -40,13 +40,12 @@ slot_search(Oid journal)
 }
 
 /*
- * Up to which transaction a journal may hold tuples that no inbox knows of, when
- * it gets its slot. Nobody has written to it in this life of shared memory, the
- * creator being the first, unless slots ran out; what earlier lives wrote and
- * accounting has not seen (also by prepared transactions) has lower ids.
+ * The latest transaction that may have written to a journal before it gets its
+ * slot: one of an earlier life of shared memory, the creator being the first
+ * to write in this one, unless slots ran out.
  */
 static FullTransactionId
-overflow_at_creation(FullTransactionId creator)
+last_before_creation(FullTransactionId creator)
 {
 	FullTransactionId limit = creator;
 
@@ -88,7 +87,8 @@ mbucket_slot(Oid journal, bool create, bool journal_is_new)
 		slot->journal = journal;
 		slot->creator = GetTopFullTransactionIdIfAny();
 		slot->first_bucket = slot->first_inbox = slot->last_inbox = AREA_NONE;
-		slot->overflow = slot->freed_by = slot->clean_since = InvalidFullTransactionId;
+		slot->overflow = slot->inherited = InvalidFullTransactionId;
+		slot->freed_by = slot->clean_since = InvalidFullTransactionId;
 		if (journal_is_new)
 			slot->clean_since = slot->creator;
 		else
@@ -96,7 +96,9 @@ mbucket_slot(Oid journal, bool create, bool journal_is_new)
 			/* what is in progress now, a prepared transaction say, may have written what has no chunk */
 			slot->journal_writer = ReadNextFullTransactionId();
 			FullTransactionIdRetreat(&slot->journal_writer);
-			slot->overflow = overflow_at_creation(slot->creator);
+			slot->inherited = last_before_creation(slot->creator);
+			if (area->slots_exhausted)
+				slot->overflow = slot->inherited;
 		}
 	}
 	if (slot == NULL)

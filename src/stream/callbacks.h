@@ -7,7 +7,6 @@
 #define AION_CALLBACKS_H
 
 #include "postgres.h"
-#include "commands/explain.h"
 #include "foreign/fdwapi.h"
 #include "nodes/pathnodes.h"
 
@@ -34,6 +33,6 @@ extern void stream_begin_foreign_scan(ForeignScanState *node, int eflags);
 extern TupleTableSlot *stream_iterate_foreign_scan(ForeignScanState *node);
 extern void stream_rescan_foreign_scan(ForeignScanState *node);
 extern void stream_end_foreign_scan(ForeignScanState *node);
-extern void stream_explain_foreign_scan(ForeignScanState *node, ExplainState *es);
+extern void stream_explain_foreign_scan(ForeignScanState *node, struct ExplainState *es);
 
 #endif							/* AION_CALLBACKS_H */

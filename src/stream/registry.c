@@ -365,7 +365,7 @@ stream_register(Oid relid, int64 bucket_width)
 		width = bucket_width > 0 ? bucket_width : DEFAULT_BUCKET_WIDTH;
 	storage_delete_rows(relid);
 	storage_create(relid, width, info->options.durable);
-	DEBUG_POINT("stream_registered");
+	DEBUG_POINT("stream-registered");
 
 	info = stream_lookup(relid, false);
 	Assert(info->has_storage);

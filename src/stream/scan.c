@@ -15,6 +15,7 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
+#include "compat.h"
 #include "stream/callbacks.h"
 #include "stream/ingest.h"
 #include "stream/scan.h"
@@ -220,7 +221,7 @@ stream_end_foreign_scan(ForeignScanState *node)
 }
 
 void
-stream_explain_foreign_scan(ForeignScanState *node, ExplainState *es)
+stream_explain_foreign_scan(ForeignScanState *node, struct ExplainState *es)
 {
 	StreamScan *state = node->fdw_state;
 	EventScanStats stats;

@@ -26,6 +26,7 @@
 #include "utils/rel.h"
 #include "utils/typcache.h"
 
+#include "compat.h"
 #include "store/event.h"
 #include "stream/callbacks.h"
 #include "stream/scan.h"
@@ -78,9 +79,9 @@ stream_get_foreign_paths(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 	Cost		run = seq_page_cost * baserel->pages +
 		(cpu_tuple_cost + baserel->baserestrictcost.per_tuple) * baserel->tuples;
 
-	add_path(baserel, (Path *) create_foreignscan_path(root, baserel, NULL, baserel->rows,
+	add_path(baserel, (Path *) create_foreignscan_path(root, baserel, NULL, baserel->rows, 0,
 													   startup, startup + run, NIL,
-													   baserel->lateral_relids, NULL, NIL));
+													   baserel->lateral_relids, NULL, NIL, NIL));
 }
 
 /*

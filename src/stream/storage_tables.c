@@ -176,9 +176,9 @@ storage_replace(Oid relid, const RegistryEntry *entry, int64 bucket_width, bool 
 	storage_delete_rows(relid);
 	drop_table(entry->journal, relid);
 	drop_table(entry->blocks, relid);
-	DEBUG_POINT("storage_dropped");
+	DEBUG_POINT("storage-dropped");
 	storage_create(relid, bucket_width, durable);
-	DEBUG_POINT("storage_replaced");
+	DEBUG_POINT("storage-replaced");
 }
 
 /* Deletes the rows of aion.<table> whose column "att" is "stream". */

@@ -298,7 +298,7 @@ fire_locked(Firing *firing)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	claim_window(firing);
 	PopActiveSnapshot();
-	DEBUG_POINT("fire_claimed");
+	DEBUG_POINT("fire-claimed");
 
 	/* taken after the claim: shows what the firing before this one committed, and all accounting until now */
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -308,7 +308,7 @@ fire_locked(Firing *firing)
 	{
 		compute_window(firing);
 		count_window(firing);
-		DEBUG_POINT("fire_counted");
+		DEBUG_POINT("fire-counted");
 	}
 	PopActiveSnapshot();
 	return !skip;
@@ -335,7 +335,7 @@ fire_in_transaction(Firing *firing)
 	if (commit)
 	{
 		CommitTransactionCommand();
-		DEBUG_POINT("fire_committed");
+		DEBUG_POINT("fire-committed");
 	}
 	else
 		AbortCurrentTransaction();
@@ -413,7 +413,7 @@ record_failure(const Firing *firing, const ErrorData *error)
 	{
 		if (write_error(firing, error))
 			log_error(firing, error);
-		DEBUG_POINT("fire_error_recorded");
+		DEBUG_POINT("fire-error-recorded");
 	}
 	CommitTransactionCommand();
 }

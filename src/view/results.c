@@ -262,14 +262,14 @@ write_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime end,
 	/* planned each time, for the table's size of the moment: it grows fast from nothing */
 	change_results(keep_plan(&plans->erase, erase, 2, argtypes, CURSOR_OPT_CUSTOM_PLAN),
 				   start, end, SPI_OK_DELETE);
-	DEBUG_POINT("fire_deleted");
+	DEBUG_POINT("fire-deleted");
 	if (tuplestore_tuple_count(store) > 0)
 	{
 		name_rows(row->definition, store);
 		change_results(keep_plan(&plans->insert, insert, 2, argtypes, CURSOR_OPT_GENERIC_PLAN),
 					   start, end, SPI_OK_INSERT);
 	}
-	DEBUG_POINT("fire_inserted");
+	DEBUG_POINT("fire-inserted");
 }
 
 /*
@@ -285,7 +285,7 @@ results_replace(const ViewRow *row, EventTime start, EventTime end,
 	Tuplestorestate *store = tuplestore_begin_heap(false, false, work_mem);
 
 	collect_rows(row, plans, start, end, expected_events, set, store);
-	DEBUG_POINT("fire_collected");
+	DEBUG_POINT("fire-collected");
 	write_rows(row, plans, event_time_clamp(start), event_time_clamp(end), store);
 	tuplestore_end(store);
 }

@@ -272,7 +272,7 @@ request_wait(Request *request, int64 timeout_ms)
 	post_request(request);
 	PG_ENSURE_ERROR_CLEANUP(withdraw_request, PointerGetDatum(request));
 	{
-		DEBUG_POINT("request_posted");
+		DEBUG_POINT("request-posted");
 		done = wait_until_done(request, timeout_ms);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(withdraw_request, PointerGetDatum(request));

@@ -35,7 +35,7 @@ run_job(const Job *job, int slot)
 
 	snprintf(state, sizeof(state), "firing a window of view %u", job->view);
 	worker_state(state);
-	DEBUG_POINT("executor_taken");
+	DEBUG_POINT("executor-taken");
 	PG_TRY();
 	{
 		outcome = view_fire(job->view, job->window_start, job->kind, job->final_too,
@@ -46,7 +46,7 @@ run_job(const Job *job, int slot)
 		(void) worker_error(&failures);
 	}
 	PG_END_TRY();
-	DEBUG_POINT("executor_fired");
+	DEBUG_POINT("executor-fired");
 	control_job_finish(slot, outcome, fired_events);
 }
 

@@ -260,7 +260,7 @@ do_job(IOTask *task)
 	else if (task->job == IO_PURGE && task->purge_before > facts->purged_before)
 	{
 		task->moved = destage_purge(&info->storage, set, task->purge_before, &last);
-		DEBUG_POINT("io_purged");
+		DEBUG_POINT("io-purged");
 		if (task->moved > 0)
 			record_purged(facts->stream, last);
 	}
@@ -277,9 +277,9 @@ run_job(IOTask *task)
 	task->moved = 0;
 	StartTransactionCommand();
 	result = do_job(task);
-	DEBUG_POINT("io_before_commit");
+	DEBUG_POINT("io-before-commit");
 	CommitTransactionCommand();
-	DEBUG_POINT("io_after_commit");
+	DEBUG_POINT("io-after-commit");
 	MemoryContextSwitchTo(io_context);
 	if (task->moved > 0)
 		(void) mbucket_reclaim(task->facts->journal);

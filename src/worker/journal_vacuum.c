@@ -146,7 +146,7 @@ journal_vacuum(Oid journal, int64 live)
 	if (until_next >= 0)
 		return until_next;
 
-	DEBUG_POINT("io_before_vacuum");
+	DEBUG_POINT("io-before-vacuum");
 	/* Giving back the file's end needs all others off the table for a moment: seldom. */
 	if (!vacuum_table(journal, until_truncate < 0))
 	{

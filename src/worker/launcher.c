@@ -34,8 +34,8 @@
 #define LIST_PAUSE USECS_PER_SEC			/* at least */
 #define SLOT_PAUSE (5 * USECS_PER_SEC)		/* after a start that found no slot */
 #define LOST_PAUSE (11 * USECS_PER_SEC)		/* by then a worker that was lost while starting is known to be */
-#define SETTLED (60 * USECS_PER_SEC)		/* having run that long, a scheduler's death is its first again */
-#define BACKOFF_MAX 6						/* 2^6 s, cut to a minute */
+#define SETTLED (5 * USECS_PER_SEC)			/* having run that long, a scheduler's death is its first again */
+#define BACKOFF_MAX 7						/* 2^6 s, cut to a minute */
 
 /* A database that could be served. */
 typedef struct KnownDatabase
@@ -159,7 +159,10 @@ note_end(KnownDatabase *entry, TimestampTz now)
 	}
 	if (now - entry->started_at > SETTLED)
 		entry->failures = 0;
-	entry->next_start = now + Min(60, 1 << entry->failures) * USECS_PER_SEC;
+	/* the first time at once, then after 1, 2, 4 ... seconds */
+	entry->next_start = now;
+	if (entry->failures > 0)
+		entry->next_start += Min(60, 1 << (entry->failures - 1)) * USECS_PER_SEC;
 	entry->failures = Min(entry->failures + 1, BACKOFF_MAX);
 }
 
