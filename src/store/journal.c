@@ -34,9 +34,6 @@ StaticAssertDecl(MAXALIGN(sizeof(PageHeaderArea)) + MAXALIGN(sizeof(Chunk)) + JO
 /* Tuples handed to heap_multi_insert() at a time. */
 #define WRITE_BATCH 32
 
-/* Nothing reads the journal through logical decoding. */
-#define JOURNAL_INSERT_OPTIONS HEAP_INSERT_NO_LOGICAL
-
 static uint32 flush_number = 0;
 
 uint32
@@ -104,13 +101,14 @@ insert_tuples(Relation journal, HeapTuple *tuples, int n, CommandId command)
 
 	if (n == 1)
 	{
-		heap_insert(journal, tuples[0], command, JOURNAL_INSERT_OPTIONS, NULL);
+		/* nothing reads the journal through logical decoding */
+		heap_insert(journal, tuples[0], command, HEAP_INSERT_NO_LOGICAL, NULL);
 		return;
 	}
 	slots = insert_slots(journal);
 	for (int i = 0; i < n; i++)
 		ExecStoreHeapTuple(tuples[i], slots[i], false);
-	heap_multi_insert(journal, slots, n, command, JOURNAL_INSERT_OPTIONS, NULL);
+	heap_multi_insert(journal, slots, n, command, 0, NULL); /* does not take that option */
 	for (int i = 0; i < n; i++)
 	{
 		tuples[i]->t_self = slots[i]->tts_tid;

@@ -276,6 +276,7 @@ batch_flush(StreamWrites *writes, Batch *batch, bool final)
 	MemoryContext old;
 	JournalRun *runs;
 	int			n = 0;
+	bool		pushed = false;
 
 	if (batch->nruns == 0)
 		return;
@@ -290,7 +291,15 @@ batch_flush(StreamWrites *writes, Batch *batch, bool final)
 	runs = palloc(sizeof(JournalRun) * batch->nruns);
 	for (PendingRun *run = batch->first; run; run = run->next)
 		runs[n++] = run->run;
+	if (!ActiveSnapshotSet())
+	{
+		/* a large event is written to the journal's TOAST table; at commit and RELEASE there is none */
+		PushActiveSnapshot(GetTransactionSnapshot());
+		pushed = true;
+	}
 	journal_write(&writes->storage, &writes->writer, runs, n);
+	if (pushed)
+		PopActiveSnapshot();
 	MemoryContextSwitchTo(old);
 	batch_forget_runs(batch);
 }
@@ -394,23 +403,13 @@ ingest_add_to_scan(Oid journal, Snapshot snapshot, EventScan *scan)
 static void
 before_commit(void)
 {
-	bool		pushed = false;
-
 	for (StreamWrites *writes = all_writes; writes; writes = writes->next)
 	{
 		if (writes->batch == NULL || writes->batch->nruns == 0)
 			continue;
 		Assert(writes->batch->parent == NULL);
-		if (!pushed)
-		{
-			/* a large event is written to the journal's TOAST table */
-			PushActiveSnapshot(GetTransactionSnapshot());
-			pushed = true;
-		}
 		batch_flush(writes, writes->batch, true);
 	}
-	if (pushed)
-		PopActiveSnapshot();
 	DEBUG_POINT("before-commit");
 }
 

@@ -1,17 +1,19 @@
 # The journal under a steady load with late events: its file stays within twice what is not destaged.
 #
-# Sampled after a warm-up of one bucket and a bit, for SOAK_MINUTES. What is not destaged is the live tuples of the
-# journal; while these are less than 2 MB the file may have that much.
+# Sampled after a warm-up, for SOAK_MINUTES. What is not destaged, the live tuples of the journal, goes up and down with
+# each bucket that fills and is destaged, while a file cannot shrink under writers at once: it is compared with the most
+# that was not destaged in the cycle that ends with the sample. The worst ratio to the very moment is noted as well.
 use strict;
 use warnings;
 
 use Aion;    # now: the modules of the server's tests set themselves up before the program runs
 use IPC::Run qw(start);
+use List::Util qw(max);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-my $FLOOR   = 2 * 1024 * 1024;
+my $CYCLE   = 25;    # seconds: a bucket, and until it is destaged
 my $seconds = 60 * ($ENV{SOAK_MINUTES} // 10);
 my $node    = new_node('journal', conf => "autovacuum = on\naion.memory = 32MB");
 
@@ -26,7 +28,8 @@ my $load = start(
 	[ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-c', 2, '-R', 1000, '-T', $seconds + 30, '-f', $script, 'postgres' ],
 	'>', \my $out, '2>', \my $err);
 
-my ($worst, $samples) = (0, 0);
+my ($worst, $worst_now, $samples) = (0, 0, 0);
+my @cycle;
 my $until = time + $seconds + 25;
 my $from  = time + 30;
 while (time < $until)
@@ -36,14 +39,17 @@ while (time < $until)
 	my ($file, $live) = split /\|/, $node->safe_psql('postgres', q{
 		SELECT pg_relation_size(journal), (SELECT (xpath('//n/text()', query_to_xml(format('SELECT coalesce(sum(pg_column_size(j.*) + 28), 0) AS n FROM %s j', journal), false, false, '')))[1]::text::bigint)
 		FROM aion.stream_def WHERE stream = 's'::regclass});
-	my $ratio = $file / ($live > $FLOOR / 2 ? $live : $FLOOR / 2);
-	$worst = $ratio if $ratio > $worst;
+	push @cycle, [ time, $live ];
+	shift @cycle while $cycle[0][0] < time - $CYCLE;
+	next if time < $from + $CYCLE;
+	$worst     = max($worst,     $file / max(1, map { $_->[1] } @cycle));
+	$worst_now = max($worst_now, $file / max(1, $live));
 	$samples++;
 }
 $load->finish;
 like($out, qr/number of failed transactions: 0/, 'every insert succeeded');
-cmp_ok($samples, '>=', $seconds / 10, 'sampled');
-note("worst ratio $worst of $samples samples");
+cmp_ok($samples, '>=', ($seconds - $CYCLE) / 10, 'sampled');
+note(sprintf 'worst ratio of %d samples: %.2f to the most in a cycle, %.2f to the moment', $samples, $worst, $worst_now);
 cmp_ok($worst, '<=', 2.0, sprintf('journal on disk at most twice what is not destaged (worst %.2f)', $worst));
 
 sync_stream($node, 's');
