@@ -31,6 +31,11 @@
 	vacuum(relations, params, strategy, top_level)
 #endif
 
+/* 16: whether VACUUM does the table itself is an option. */
+#if PG_VERSION_NUM < 160000
+#define VACOPT_PROCESS_MAIN 0
+#endif
+
 /* 18: eager freezing has a parameter of VACUUM; what is zero otherwise stands for "none". */
 static inline void
 compat_vacuum_params_init(VacuumParams *params)

@@ -8,7 +8,7 @@
  * goes on when that file is removed). The file is taken away first, so a
  * point acts once per arming, also across a restart.
  *
- * Every name is listed in debug_point.c, so that a test can walk through all.
+ * Every name is listed in debug_points.inc, so that a test can walk through all.
  */
 #ifndef AION_DEBUG_POINT_H
 #define AION_DEBUG_POINT_H

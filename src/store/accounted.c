@@ -42,6 +42,15 @@ accounted_alloc(int nxip)
 	return set;
 }
 
+Accounted *
+accounted_copy(const Accounted *set)
+{
+	Accounted  *copy = accounted_alloc(set->nxip);
+
+	memcpy(copy, set, offsetof(Accounted, xip) + sizeof(FullTransactionId) * set->nxip);
+	return copy;
+}
+
 static int
 compare_full_xids(const void *a, const void *b)
 {

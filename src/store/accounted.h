@@ -30,6 +30,8 @@ extern bool accounted_contains(const Accounted *set, FullTransactionId top);
 /* What "snapshot" (MVCC, not taken during recovery) shows. Palloc'd. */
 extern Accounted *accounted_from_snapshot(Snapshot snapshot);
 
+extern Accounted *accounted_copy(const Accounted *set);
+
 /* Conversion from and to the text form of pg_snapshot. Palloc'd. */
 extern Accounted *accounted_from_text(const char *text);
 extern char *accounted_to_text(const Accounted *set);

@@ -21,11 +21,11 @@
  *	  them before they know that it has committed. All other chunk fields are
  *	  set under A1 before the chunk is linked, but for xmax and flags (A4).
  * A3 A spinlock in the header guards the free lists.
- * A4 A chunk's xmax and flags are written by the database's scheduler (flags)
- *	  and by whoever moves events out (xmax: I/O worker, scheduler), one
- *	  process at a time, under the stream lock, shared mode being enough to
- *	  read; a scan that has pinned the bucket reads them bare: they change from
- *	  one state that its snapshot reads correctly to another such.
+ * A4 A chunk's flags and xmax are written under the stream lock in exclusive
+ *	  mode, but for the xmax of a destage or purge: that one has pinned the bucket, so
+ *	  nobody resolves marks there meanwhile. Scans that have pinned the bucket
+ *	  read both bare: they change from one state that a snapshot reads
+ *	  correctly to another such. A chunk that is still in the inbox is not freed.
  * A5 Chunks and pages of a bucket are freed only while it is not pinned, under
  *	  its stream lock in exclusive mode. A pin is taken in shared mode at least
  *	  (hence atomic), and dropped without a lock.
@@ -72,8 +72,21 @@ typedef struct Chunk
 
 #define CHUNK_ACCOUNTED		0x01	/* committed and accounted for: no need to ask pg_xact */
 #define CHUNK_FROZEN		0x02	/* and visible to all */
+#define CHUNK_SET_ASIDE		0x04	/* xmax is a scheduler's pass that set events aside */
 
 #define CHUNK_EVENTS(chunk)	((char *) (chunk) + MAXALIGN(sizeof(Chunk)))
+
+/*
+ * The latest transactions that moved events out of chunks which were freed
+ * since, one for each kind of mover. There is one process of a kind at a time,
+ * so whoever sees its latest transaction sees all its earlier ones; of
+ * different kinds that cannot be said.
+ */
+typedef struct FreedBy
+{
+	FullTransactionId destage;	/* destage, fold, purge */
+	FullTransactionId set_aside;
+} FreedBy;
 
 typedef struct PageHeaderArea
 {
@@ -96,7 +109,7 @@ typedef struct MBucket
 	int32		npages;
 	int32		nevents;
 	pg_atomic_uint32 pins;		/* scans that are on it (A5) */
-	FullTransactionId freed_by; /* latest transaction whose destaged chunks were freed */
+	FreedBy		freed_by;
 	TimestampTz changed;		/* when a chunk was last added */
 } MBucket;
 
@@ -134,8 +147,8 @@ typedef struct StreamSlot
 	 */
 	FullTransactionId inherited;
 
-	/* Like MBucket.freed_by, of buckets whose entry was given back since. */
-	FullTransactionId freed_by;
+	/* Of buckets whose entry was given back since; a new entry begins with it. */
+	FreedBy		freed_by;
 
 	/*
 	 * A snapshot that sees transaction clean_since finds nothing in the journal
@@ -143,6 +156,7 @@ typedef struct StreamSlot
 	 * made it invalid, so that a fold can tell whether it missed one.
 	 */
 	FullTransactionId clean_since;
+	FullTransactionId clean_pending;	/* the same, once this transaction is known to have committed */
 	uint64		journal_writes;
 	FullTransactionId journal_writer;	/* latest transaction that wrote such a tuple */
 } StreamSlot;

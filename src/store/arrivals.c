@@ -26,7 +26,6 @@
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
 #include "store/pbucket.h"
-#include "store/visibility.h"
 #include "time/bucket.h"
 
 /* Entries that arrivals_pending() asks about before it takes the rest for finished. */
@@ -111,9 +110,9 @@ arrivals_pending(const StreamStorage *storage, bool *unfinished)
 	return more;
 }
 
-/* Copies the inbox entries of transactions that the snapshot does not show as in progress. */
+/* Copies the inbox entries of transactions that had ended when the pass's snapshot, "now", was taken. */
 static FinishedXact *
-list_finished(StreamSlot *slot, Snapshot snapshot, Arrivals *arrivals,
+list_finished(StreamSlot *slot, const Accounted *now, Arrivals *arrivals,
 			  FullTransactionId **tops, BlockRange **ranges)
 {
 	InboxCut   *cut = arrivals->cut;
@@ -135,7 +134,7 @@ list_finished(StreamSlot *slot, Snapshot snapshot, Arrivals *arrivals,
 		{
 			InboxXact  *entry = &area_inbox[i];
 
-			if (!visible_committed(entry->top, snapshot))
+			if (!accounted_contains(now, entry->top))
 			{
 				arrivals->unfinished = true;
 				continue;
@@ -249,7 +248,7 @@ add_journal_ranges(Arrivals *arrivals, int *capacity, Relation journal, Snapshot
  * whole journal need not be gone through again.
  */
 static void
-list_stragglers(InboxCut *cut, Relation journal, Snapshot snapshot)
+list_stragglers(InboxCut *cut, Relation journal, const Accounted *now)
 {
 	TableScanDesc scan = table_beginscan_strat(journal, SnapshotAny, 0, NULL, true, false);
 	int			capacity = 0;
@@ -262,7 +261,7 @@ list_stragglers(InboxCut *cut, Relation journal, Snapshot snapshot)
 		Straggler  *straggler = NULL;
 
 		CHECK_FOR_INTERRUPTS();
-		if (FullTransactionIdPrecedes(cut->inherited, top) || visible_committed(top, snapshot))
+		if (FullTransactionIdPrecedes(cut->inherited, top) || accounted_contains(now, top))
 			continue;
 		for (int i = 0; i < cut->nstragglers && straggler == NULL; i++)
 			if (FullTransactionIdEquals(cut->stragglers[i].top, top))
@@ -332,6 +331,7 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 	Relation	journal = table_open(storage->journal, AccessShareLock);
 	FullTransactionId *tops = NULL;
 	BlockRange *ranges = NULL;
+	Accounted  *now = accounted_from_snapshot(snapshot);
 	int			nranges = 0;
 	int			capacity = 0;
 
@@ -344,7 +344,7 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 		LWLockRelease(area_stream_lock(slot));
 		cut->whole_journal = FullTransactionIdIsValid(cut->overflow) ||
 			FullTransactionIdIsValid(cut->inherited);
-		list_finished(slot, snapshot, arrivals, &tops, &ranges);
+		list_finished(slot, now, arrivals, &tops, &ranges);
 	}
 
 	for (int i = 0; i < cut->nfinished; i++)
@@ -352,6 +352,9 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 		FinishedXact *xact = &cut->finished[i];
 
 		xact->committed = TransactionIdDidCommit(XidFromFullTransactionId(tops[i]));
+		/* what was rolled back keeps the journal from being known as clean: it wants a fold as well */
+		if (!xact->committed && ranges[i].first != InvalidBlockNumber)
+			arrivals->journal_only += BLCKSZ;
 		if (!xact->committed || cut->whole_journal || accounted_contains(prev, tops[i]))
 			continue;
 		add_chunks(storage, arrivals, &capacity, xact->first_chunk);
@@ -364,7 +367,7 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 		cut->overflow_done = FullTransactionIdPrecedes(cut->overflow,
 													   area_full_xid(snapshot->xmin));
 		if (!FullTransactionIdPrecedes(cut->inherited, area_full_xid(snapshot->xmin)))
-			list_stragglers(cut, journal, snapshot);
+			list_stragglers(cut, journal, now);
 		arrivals->unfinished |= !cut->overflow_done || cut->nstragglers > 0;
 	}
 	else
@@ -475,15 +478,21 @@ split_events(void *arg, char *events, uint32 length)
 static void
 mark_moved(const StreamStorage *storage, const Arrival *arrival)
 {
-	StreamSlot *slot;
-	Chunk	   *chunk = NULL;
+	StreamSlot *slot = mbucket_slot(storage->journal, false, false);
+	FullTransactionId self = GetTopFullTransactionId();
+	Chunk	   *chunk;
 
-	if (arrival->chunk)
-		chunk = AREA_DEREF(arrival->chunk);
-	else if ((slot = mbucket_slot(storage->journal, false, false)) != NULL)
-		chunk = mbucket_chunk_of(slot, arrival->bucket, arrival->top, &arrival->tid);
-	if (chunk)
-		chunk->xmax = GetTopFullTransactionId();
+	if (slot == NULL)
+		return;
+	chunk = arrival->chunk ? AREA_DEREF(arrival->chunk) :
+		mbucket_chunk_of(slot, arrival->bucket, arrival->top, &arrival->tid);
+	if (chunk == NULL)
+		return;
+	/* A4: the mark of an earlier pass that failed may be being cleared */
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	chunk->xmax = self;
+	chunk->flags |= CHUNK_SET_ASIDE;
+	LWLockRelease(area_stream_lock(slot));
 }
 
 /*

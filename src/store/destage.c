@@ -248,7 +248,7 @@ note_clean(StreamSlot *slot, uint64 journal_writes, Snapshot snapshot)
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	if (slot->journal_writes == journal_writes &&
 		FullTransactionIdPrecedes(slot->journal_writer, area_full_xid(snapshot->xmin)))
-		slot->clean_since = self;
+		slot->clean_pending = self; /* mbucket_reclaim() makes it so after the commit */
 	LWLockRelease(area_stream_lock(slot));
 }
 

@@ -58,6 +58,7 @@ struct EventScan
 	MemoryContext context;		/* what outlives a call is allocated here */
 	const StreamStorage *storage;
 	Snapshot	snapshot;
+	FullSnapshot full;			/* the same */
 	EventTime	low;			/* low <= time < high */
 	EventTime	high;
 	bool		exact;
@@ -138,6 +139,7 @@ event_scan_begin(const StreamStorage *storage, Snapshot snapshot, EventTime low,
 	scan->context = CurrentMemoryContext;
 	scan->storage = storage;
 	scan->snapshot = snapshot;
+	scan->full = full_snapshot(snapshot);
 	scan->low = low;
 	scan->high = high;
 	scan->exact = exact;
@@ -218,14 +220,14 @@ pin_next_bucket(EventScan *scan)
 	{
 		int			i = scan->next_number++;
 		MBucket    *bucket;
-		FullTransactionId freed_by = InvalidFullTransactionId;
+		bool		readable = false;
 
 		/* A5: the pin must be in place before anybody can sweep the bucket */
 		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
 		bucket = mbucket_find(slot, scan->numbers[i]);
 		if (bucket)
 		{
-			freed_by = bucket->freed_by;
+			readable = visible_freed_by(&bucket->freed_by, &scan->full);
 			pg_atomic_fetch_add_u32(&bucket->pins, 1);
 			scan->pinned = bucket;
 		}
@@ -233,7 +235,7 @@ pin_next_bucket(EventScan *scan)
 		if (bucket == NULL)
 			continue;
 
-		if (FullTransactionIdIsValid(freed_by) && !visible_committed(freed_by, scan->snapshot))
+		if (!readable)
 		{
 			scan_unpin(scan);
 			continue;
@@ -243,6 +245,19 @@ pin_next_bucket(EventScan *scan)
 		scan->counted_bucket = false;
 		return true;
 	}
+	return false;
+}
+
+/* True if the chunk at hand is visible. A serializable reader conflicts with who wrote it if it is not. */
+static bool
+chunk_is_seen(EventScan *scan)
+{
+	if (chunk_visible(scan->chunk, &scan->full, scan->flush_limit))
+		return true;
+	if (IsolationIsSerializable())
+		CheckForSerializableConflictOut(scan->journal,
+										XidFromFullTransactionId(scan->chunk->top),
+										scan->snapshot);
 	return false;
 }
 
@@ -267,7 +282,7 @@ next_memory_run(EventScan *scan)
 		scan->chunk = AREA_DEREF(next);
 		if (scan->chunk->last >= scan->low && scan->chunk->first < scan->high &&
 			is_accounted(scan, scan->chunk->top) &&
-			chunk_visible(scan->chunk, scan->snapshot, scan->flush_limit))
+			chunk_is_seen(scan))
 		{
 			scan->stats.memory_buckets += !scan->counted_bucket;
 			scan->counted_bucket = true;
@@ -303,7 +318,7 @@ static bool
 journal_needed(EventScan *scan)
 {
 	FullTransactionId clean_since;
-	FullTransactionId freed_by;
+	bool		all_freed_visible;
 
 	if (scan->slot == NULL)
 		return true;
@@ -313,12 +328,10 @@ journal_needed(EventScan *scan)
 
 	LWLockAcquire(area_stream_lock(scan->slot), LW_SHARED);
 	clean_since = scan->slot->clean_since;
-	freed_by = scan->slot->freed_by;
+	all_freed_visible = visible_freed_by(&scan->slot->freed_by, &scan->full);
 	LWLockRelease(area_stream_lock(scan->slot));
-	if (!FullTransactionIdIsValid(clean_since) ||
-		!visible_mover(clean_since, scan->snapshot))
-		return true;
-	return FullTransactionIdIsValid(freed_by) && !visible_committed(freed_by, scan->snapshot);
+	return !FullTransactionIdIsValid(clean_since) ||
+		!visible_committed(clean_since, &scan->full) || !all_freed_visible;
 }
 
 static bool

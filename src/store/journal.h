@@ -10,7 +10,8 @@
  *	  generation bigint				life of shared memory in which the tuple has a
  *									chunk; 0 = none
  *	  first_time, last_time bigint	least and greatest event time, microseconds since 2000
- *	  command int					command id, for the transaction's own scans
+ *	  command int					command id; the tuple's cmin is what counts, this makes
+ *									the events MAXALIGNed
  *	  flush int						flush number, for the same
  *	  nevents int					0: a control entry, "advance the watermark to first_time"
  *	  events bytea					packed events

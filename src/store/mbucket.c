@@ -82,13 +82,14 @@ mbucket_slot(Oid journal, bool create, bool journal_is_new)
 		if (OidIsValid(area_slots[i].database))
 			continue;
 		slot = &area_slots[i];
+		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 		memset(slot, 0, sizeof(StreamSlot));
 		slot->database = MyDatabaseId;
 		slot->journal = journal;
 		slot->creator = GetTopFullTransactionIdIfAny();
 		slot->first_bucket = slot->first_inbox = slot->last_inbox = AREA_NONE;
 		slot->overflow = slot->inherited = InvalidFullTransactionId;
-		slot->freed_by = slot->clean_since = InvalidFullTransactionId;
+		slot->clean_since = InvalidFullTransactionId;
 		if (journal_is_new)
 			slot->clean_since = slot->creator;
 		else
@@ -100,6 +101,7 @@ mbucket_slot(Oid journal, bool create, bool journal_is_new)
 			if (area->slots_exhausted)
 				slot->overflow = slot->inherited;
 		}
+		LWLockRelease(area_stream_lock(slot));
 	}
 	if (slot == NULL)
 		area->slots_exhausted = true;
@@ -126,10 +128,19 @@ mbucket_journals(void)
 			creator = area_slots[i].creator;
 		}
 		LWLockRelease(area_slots_lock());
-		if (OidIsValid(journal) &&
-			!(FullTransactionIdIsValid(creator) &&
-			  TransactionIdIsInProgress(XidFromFullTransactionId(creator))))
-			journals = lappend_oid(journals, journal);
+		if (!OidIsValid(journal) ||
+			(FullTransactionIdIsValid(creator) &&
+			 TransactionIdIsInProgress(XidFromFullTransactionId(creator))))
+			continue;
+		journals = lappend_oid(journals, journal);
+		if (FullTransactionIdIsValid(creator))
+		{
+			/* has ended: not to be asked again when its id may be another's */
+			LWLockAcquire(area_slots_lock(), LW_EXCLUSIVE);
+			if (area_slots[i].journal == journal && area_slots[i].database == MyDatabaseId)
+				area_slots[i].creator = InvalidFullTransactionId;
+			LWLockRelease(area_slots_lock());
+		}
 	}
 	return journals;
 }
@@ -185,7 +196,7 @@ bucket_create(StreamSlot *slot, int64 number)
 	bucket->first_chunk = bucket->last_chunk = 0;
 	bucket->first_page = bucket->open_page = AREA_NONE;
 	bucket->npages = bucket->nevents = 0;
-	bucket->freed_by = InvalidFullTransactionId;
+	bucket->freed_by = slot->freed_by;
 	bucket->changed = 0;
 
 	bucket->prev = AREA_NONE;
@@ -203,6 +214,13 @@ bucket_create(StreamSlot *slot, int64 number)
 	return bucket;
 }
 
+static void
+note_freed(FullTransactionId *latest, FullTransactionId xid)
+{
+	if (FullTransactionIdPrecedes(*latest, xid))
+		*latest = xid;
+}
+
 /* Takes an empty bucket out of the slot and gives its entry back. */
 static void
 bucket_remove(StreamSlot *slot, MBucket *bucket)
@@ -211,9 +229,8 @@ bucket_remove(StreamSlot *slot, MBucket *bucket)
 	int32	   *link;
 
 	Assert(bucket->npages == 0 && pg_atomic_read_u32(&bucket->pins) == 0);
-	if (FullTransactionIdIsValid(bucket->freed_by) &&
-		FullTransactionIdPrecedes(slot->freed_by, bucket->freed_by))
-		slot->freed_by = bucket->freed_by;
+	note_freed(&slot->freed_by.destage, bucket->freed_by.destage);
+	note_freed(&slot->freed_by.set_aside, bucket->freed_by.set_aside);
 
 	SpinLockAcquire(&area->mutex);
 	for (link = hash_head(slot, bucket->number); *link != index;)
@@ -368,7 +385,7 @@ mbucket_note_journal_write(StreamSlot *slot, FullTransactionId writer)
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	if (FullTransactionIdPrecedes(slot->journal_writer, writer))
 		slot->journal_writer = writer;
-	slot->clean_since = InvalidFullTransactionId;
+	slot->clean_since = slot->clean_pending = InvalidFullTransactionId;
 	slot->journal_writes++;
 	LWLockRelease(area_stream_lock(slot));
 }
@@ -473,6 +490,24 @@ mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n)
 	return numbers;
 }
 
+/*
+ * True if a chunk is accounted for and not moved out. Mostly the first one is; others come first
+ * while their transactions are in progress.
+ */
+static bool
+holds_movable(const MBucket *bucket)
+{
+	for (AreaPtr at = bucket->first_chunk; at;)
+	{
+		const Chunk *chunk = AREA_DEREF(at);
+
+		if ((chunk->flags & CHUNK_ACCOUNTED) && !FullTransactionIdIsValid(chunk->xmax))
+			return true;
+		at = chunk->next;
+	}
+	return false;
+}
+
 MBucketInfo *
 mbucket_list(Oid journal, int *n)
 {
@@ -495,14 +530,13 @@ mbucket_list(Oid journal, int *n)
 		bucket = mbucket_find(slot, numbers[i]);
 		if (bucket && bucket->npages > 0)
 		{
-			Chunk	   *first = AREA_DEREF(bucket->first_chunk);
 			MBucketInfo *info = &infos[kept++];
 
 			info->number = numbers[i];
 			info->events = bucket->nevents;
 			info->bytes = (int64) bucket->npages * AREA_PAGE_SIZE;
 			info->age_ms = (now - bucket->changed) / 1000;
-			info->accounted_any = bucket->first_chunk && (first->flags & CHUNK_ACCOUNTED);
+			info->accounted_any = holds_movable(bucket);
 		}
 		LWLockRelease(area_stream_lock(slot));
 	}
@@ -564,7 +598,8 @@ find_movers(StreamSlot *slot, int64 number, Movers *movers)
 
 /*
  * True if the chunk can be freed: moved out by a transaction that committed, or
- * rolled back (arrivals_accounted() has taken its xmin away). Clears the
+ * rolled back (arrivals_accounted() has taken its xmin away). One that was set
+ * aside is still in the inbox until arrivals_accounted() has marked it, too. Clears the
  * mark of a mover that was rolled back.
  */
 static bool
@@ -575,7 +610,7 @@ chunk_is_dead(Chunk *chunk, const Movers *movers)
 		if (!FullTransactionIdEquals(movers->xid[i], chunk->xmax))
 			continue;
 		if (movers->committed[i])
-			return true;
+			return (chunk->flags & CHUNK_ACCOUNTED) != 0;
 		chunk->xmax = InvalidFullTransactionId;
 	}
 	return !FullTransactionIdIsValid(chunk->xmin);
@@ -605,9 +640,9 @@ bucket_sweep(MBucket *bucket, const Movers *movers, FullTransactionId horizon)
 			link = &chunk->next;
 			continue;
 		}
-		if (FullTransactionIdIsValid(chunk->xmin) &&
-			FullTransactionIdPrecedes(bucket->freed_by, chunk->xmax))
-			bucket->freed_by = chunk->xmax;
+		if (FullTransactionIdIsValid(chunk->xmin))
+			note_freed(chunk->flags & CHUNK_SET_ASIDE ? &bucket->freed_by.set_aside :
+					   &bucket->freed_by.destage, chunk->xmax);
 		bucket->nevents -= chunk->nevents;
 		AREA_PAGE(AREA_PAGE_OF(chunk))->live--;
 		*link = chunk->next;
@@ -632,38 +667,84 @@ bucket_sweep(MBucket *bucket, const Movers *movers, FullTransactionId horizon)
 }
 
 /*
- * Sweeps the buckets of a slot, one lock hold each. An entry that is empty is
- * given back when no snapshot can ask for freed_by any more, or entries are scarce.
+ * Sweeps one bucket. An entry that is empty is given back when no snapshot can ask for
+ * freed_by any more, or entries are scarce.
  */
+static void
+reclaim_bucket(StreamSlot *slot, int64 number, FullTransactionId horizon)
+{
+	MBucket    *bucket;
+	Movers		movers;
+
+	CHECK_FOR_INTERRUPTS();
+	find_movers(slot, number, &movers);
+	/* A5: nobody may pin the bucket or follow its chunks meanwhile */
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	bucket = mbucket_find(slot, number);
+	if (bucket && pg_atomic_read_u32(&bucket->pins) == 0)
+	{
+		bucket_sweep(bucket, &movers, horizon);
+		if (bucket->npages == 0 &&
+			((FullTransactionIdPrecedes(bucket->freed_by.destage, horizon) &&
+			  FullTransactionIdPrecedes(bucket->freed_by.set_aside, horizon)) ||
+			 area->free_bucket == AREA_NONE))
+			bucket_remove(slot, bucket);
+	}
+	LWLockRelease(area_stream_lock(slot));
+}
+
+static FullTransactionId
+reclaim_horizon(void)
+{
+	return area_full_xid(GetOldestNonRemovableTransactionId(NULL));
+}
+
+/* Resolves what the slot itself knows of transactions by now ended. */
+static void
+resolve_slot(StreamSlot *slot)
+{
+	FullTransactionId pending;
+	bool		committed;
+
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	pending = slot->clean_pending;
+	LWLockRelease(area_stream_lock(slot));
+	if (!FullTransactionIdIsValid(pending) ||
+		TransactionIdIsInProgress(XidFromFullTransactionId(pending)))
+		return;
+	committed = TransactionIdDidCommit(XidFromFullTransactionId(pending));
+
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	/* unless a writer has cleared it since */
+	if (FullTransactionIdEquals(slot->clean_pending, pending))
+	{
+		slot->clean_pending = InvalidFullTransactionId;
+		if (committed)
+			slot->clean_since = pending;
+	}
+	LWLockRelease(area_stream_lock(slot));
+}
+
 void
 mbucket_reclaim_slot(StreamSlot *slot)
 {
-	FullTransactionId horizon = area_full_xid(GetOldestNonRemovableTransactionId(NULL));
+	FullTransactionId horizon = reclaim_horizon();
 	int			n;
 	int64	   *numbers = mbucket_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, &n);
 
+	resolve_slot(slot);
 	for (int i = 0; i < n; i++)
-	{
-		MBucket    *bucket;
-		Movers		movers;
-
-		CHECK_FOR_INTERRUPTS();
-		find_movers(slot, numbers[i], &movers);
-		/* A5: nobody may pin the bucket or follow its chunks meanwhile */
-		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
-		bucket = mbucket_find(slot, numbers[i]);
-		if (bucket && pg_atomic_read_u32(&bucket->pins) == 0)
-		{
-			bucket_sweep(bucket, &movers, horizon);
-			if (bucket->npages == 0 &&
-				(!FullTransactionIdIsValid(bucket->freed_by) ||
-				 FullTransactionIdPrecedes(bucket->freed_by, horizon) ||
-				 area->free_bucket == AREA_NONE))
-				bucket_remove(slot, bucket);
-		}
-		LWLockRelease(area_stream_lock(slot));
-	}
+		reclaim_bucket(slot, numbers[i], horizon);
 	pfree(numbers);
+}
+
+void
+mbucket_reclaim_one(Oid journal, int64 number)
+{
+	StreamSlot *slot = mbucket_slot(journal, false, false);
+
+	if (slot)
+		reclaim_bucket(slot, number, reclaim_horizon());
 }
 
 int64

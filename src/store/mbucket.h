@@ -20,7 +20,7 @@ typedef struct MBucketInfo
 	int64		events;			/* committed or not */
 	int64		bytes;			/* of whole pages */
 	int64		age_ms;			/* since an event was last added */
-	bool		accounted_any;	/* holds accounted events that could be destaged */
+	bool		accounted_any;	/* holds events that could be destaged */
 } MBucketInfo;
 
 /* Buckets of (MyDatabaseId, journal) in memory, ascending by number. Palloc'd array. */
@@ -32,6 +32,9 @@ extern MBucketInfo *mbucket_list(Oid journal, int *n);
  * Returns the bytes still waiting (for a scan to end).
  */
 extern int64 mbucket_reclaim(Oid journal);
+
+/* The same of one bucket, after a transaction that moved it. */
+extern void mbucket_reclaim_one(Oid journal, int64 number);
 
 /* Forgets all of a journal's memory: it no longer exists (dropped, truncated). */
 extern void mbucket_forget(Oid journal);

@@ -2,9 +2,10 @@
  * visibility.c
  *	  Which chunks a snapshot shows: the heap's rules.
  *
- * Tags are full transaction ids, but compared by their low half: a chunk is
- * frozen, and a mark of removal resolved, by mbucket_reclaim() long before that
- * could be ambiguous.
+ * pg_xact is asked only about transactions that ended a moment ago: accounting
+ * marks chunks as committed, mbucket_reclaim() resolves marks of removal. What
+ * is known to have committed is compared with the snapshot by its full id, so
+ * that it stays right however old it is.
  */
 #include "postgres.h"
 
@@ -14,27 +15,31 @@
 
 #include "store/visibility.h"
 
-/* True if an MVCC snapshot shows the effects of "xid", which is known to have committed. */
-bool
-visible_committed(FullTransactionId xid, Snapshot snapshot)
+FullSnapshot
+full_snapshot(Snapshot snapshot)
 {
-	return !XidInMVCCSnapshot(XidFromFullTransactionId(xid), snapshot);
+	FullSnapshot full = {snapshot, area_full_xid(snapshot->xmin)};
+
+	return full;
 }
 
-/* The same for a transaction that may be in progress, aborted, or this one. */
 bool
-visible_mover(FullTransactionId xid, Snapshot snapshot)
+visible_committed(FullTransactionId xid, const FullSnapshot *snapshot)
 {
-	TransactionId short_xid = XidFromFullTransactionId(xid);
+	return FullTransactionIdPrecedes(xid, snapshot->xmin) ||
+		!XidInMVCCSnapshot(XidFromFullTransactionId(xid), snapshot->snapshot);
+}
 
-	if (TransactionIdIsCurrentTransactionId(short_xid))
-		return true;
-	return !XidInMVCCSnapshot(short_xid, snapshot) && TransactionIdDidCommit(short_xid);
+bool
+visible_freed_by(const FreedBy *freed_by, const FullSnapshot *snapshot)
+{
+	return visible_committed(freed_by->destage, snapshot) &&
+		visible_committed(freed_by->set_aside, snapshot);
 }
 
 /* True if the snapshot shows that the chunk was written. */
 static bool
-chunk_inserted(const Chunk *chunk, Snapshot snapshot, uint32 flush_limit)
+chunk_inserted(const Chunk *chunk, const FullSnapshot *snapshot, uint32 flush_limit)
 {
 	TransactionId xmin = XidFromFullTransactionId(chunk->xmin);
 
@@ -43,7 +48,7 @@ chunk_inserted(const Chunk *chunk, Snapshot snapshot, uint32 flush_limit)
 	if (chunk->flags & CHUNK_ACCOUNTED)
 		return visible_committed(chunk->top, snapshot);
 	if (TransactionIdIsCurrentTransactionId(xmin))
-		return chunk->cmin < snapshot->curcid && chunk->flush < flush_limit;
+		return chunk->cmin < snapshot->snapshot->curcid && chunk->flush < flush_limit;
 
 	/*
 	 * The top-level transaction decides whether it is in progress for the
@@ -52,17 +57,27 @@ chunk_inserted(const Chunk *chunk, Snapshot snapshot, uint32 flush_limit)
 	return visible_committed(chunk->top, snapshot) && TransactionIdDidCommit(xmin);
 }
 
+/* True if the snapshot shows that the chunk's events were moved out. */
+static bool
+chunk_moved(const Chunk *chunk, const FullSnapshot *snapshot)
+{
+	FullTransactionId xmax = chunk->xmax;
+	TransactionId short_xmax = XidFromFullTransactionId(xmax);
+
+	if (!FullTransactionIdIsValid(xmax))
+		return false;
+	if (TransactionIdIsCurrentTransactionId(short_xmax))
+		return true;
+	return visible_committed(xmax, snapshot) && TransactionIdDidCommit(short_xmax);
+}
+
 /*
  * True if the snapshot shows the chunk's events in memory. Chunks that this
  * transaction itself wrote with flush number flush_limit or later are left
  * out: a scan that began before has taken those events from the pending ones.
  */
 bool
-chunk_visible(const Chunk *chunk, Snapshot snapshot, uint32 flush_limit)
+chunk_visible(const Chunk *chunk, const FullSnapshot *snapshot, uint32 flush_limit)
 {
-	FullTransactionId xmax = chunk->xmax;
-
-	if (!chunk_inserted(chunk, snapshot, flush_limit))
-		return false;
-	return !FullTransactionIdIsValid(xmax) || !visible_mover(xmax, snapshot);
+	return chunk_inserted(chunk, snapshot, flush_limit) && !chunk_moved(chunk, snapshot);
 }

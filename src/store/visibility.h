@@ -1,6 +1,6 @@
 /*
  * visibility.h
- *	  Which chunks a snapshot shows.
+ *	  What an MVCC snapshot shows, by full transaction ids.
  */
 #ifndef AION_VISIBILITY_H
 #define AION_VISIBILITY_H
@@ -9,8 +9,18 @@
 
 #include "store/area_internal.h"
 
-extern bool visible_committed(FullTransactionId xid, Snapshot snapshot);
-extern bool visible_mover(FullTransactionId xid, Snapshot snapshot);
-extern bool chunk_visible(const Chunk *chunk, Snapshot snapshot, uint32 flush_limit);
+/* A snapshot with its xmin as a full id, so that old transactions are told from future ones. */
+typedef struct FullSnapshot
+{
+	Snapshot	snapshot;
+	FullTransactionId xmin;
+} FullSnapshot;
+
+extern FullSnapshot full_snapshot(Snapshot snapshot);
+
+/* True if the transaction, which is known to have committed, is shown. Invalid: true. */
+extern bool visible_committed(FullTransactionId xid, const FullSnapshot *snapshot);
+extern bool visible_freed_by(const FreedBy *freed_by, const FullSnapshot *snapshot);
+extern bool chunk_visible(const Chunk *chunk, const FullSnapshot *snapshot, uint32 flush_limit);
 
 #endif							/* AION_VISIBILITY_H */

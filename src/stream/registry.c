@@ -72,6 +72,7 @@ StreamTruncateHook stream_truncate_hook = NULL;
 static HTAB *cache = NULL;
 static uint64 invalidations = 0;	/* relcache invalidations of any kind seen */
 static List *retired = NIL;		/* contexts of replaced entries */
+static bool definitions_changed = false;	/* by this transaction */
 static bool retired_are_old = false;	/* a transaction ended since the last look-up */
 
 /* True if relid is a foreign table of the wrapper "aion". */
@@ -380,8 +381,7 @@ stream_definitions_changed(void)
 
 	if (OidIsValid(relid))
 		CacheInvalidateRelcacheByRelid(relid);
-	if (stream_wake_hook != NULL)
-		stream_wake_hook();
+	definitions_changed = true;
 }
 
 /* Relcache callback: the entry of relid, or all, must be built anew. */
@@ -411,8 +411,13 @@ invalidate(Datum arg, Oid relid)
 static void
 transaction_ended(XactEvent event, void *arg)
 {
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		retired_are_old = true;
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+		return;
+	retired_are_old = true;
+	/* not before the commit: the scheduler would look, see the old definitions, and sleep on */
+	if (definitions_changed && event == XACT_EVENT_COMMIT && stream_wake_hook != NULL)
+		stream_wake_hook();
+	definitions_changed = false;
 }
 
 /* Called once, from _PG_init. */

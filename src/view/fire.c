@@ -245,11 +245,14 @@ read_window(Firing *firing)
 	firing->closed = !isnull && DatumGetBool(value);
 }
 
-/* True if computing the window would be wrong, or a late firing would have nothing new to show. */
+/*
+ * True if computing the window would be wrong, or a late firing would have nothing new to show. A
+ * window without events does not fire: the stream was truncated since the firing was ordered.
+ */
 static bool
 nothing_to_do(const Firing *firing)
 {
-	return firing->set == NULL || firing->closed ||
+	return firing->set == NULL || firing->closed || firing->events == 0 ||
 		(firing->kind == FIRING_LATE && firing->executed &&
 		 firing->events == firing->fired_events);
 }

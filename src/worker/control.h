@@ -177,8 +177,7 @@ extern bool control_job_take(Job *job, int *slot);
 /* Executor: the outcome of a job taken with control_job_take(); sets the scheduler's latch. */
 extern void control_job_finish(int slot, FiringOutcome outcome, int64 fired_events);
 
-/* Jobs of this database that are queued (running). */
-extern int	control_jobs_queued(void);
+/* Jobs of this database that are running. */
 extern int	control_jobs_running(void);
 
 /* Scheduler, at its start: forgets jobs of its predecessor; those running end unnoticed. */

@@ -145,12 +145,6 @@ count_jobs(SlotState state)
 }
 
 int
-control_jobs_queued(void)
-{
-	return count_jobs(SLOT_POSTED);
-}
-
-int
 control_jobs_running(void)
 {
 	return count_jobs(SLOT_TAKEN);

@@ -282,7 +282,12 @@ run_job(IOTask *task)
 	DEBUG_POINT("io-after-commit");
 	MemoryContextSwitchTo(io_context);
 	if (task->moved > 0)
-		(void) mbucket_reclaim(task->facts->journal);
+	{
+		if (task->job == IO_DESTAGE)
+			mbucket_reclaim_one(task->facts->journal, task->bucket);
+		else
+			(void) mbucket_reclaim(task->facts->journal);
+	}
 	CHECK_FOR_INTERRUPTS();
 	return result;
 }
@@ -420,6 +425,26 @@ memory_used_above(int percent)
 	return used > total / 100 * percent;
 }
 
+/* Destages one bucket to relieve memory; an error delays its stream alone. */
+static void
+destage_candidate(const Candidate *candidate)
+{
+	StreamMemory *memory = remember(candidate->facts->journal);
+
+	if (memory->retry_at > GetCurrentTimestamp())
+		return;
+	PG_TRY();
+	{
+		(void) run_destage(candidate->facts, candidate->number, candidate->bytes);
+	}
+	PG_CATCH();
+	{
+		memory->retry_at = GetCurrentTimestamp() + worker_error(&memory->failures) * 1000;
+		MemoryContextSwitchTo(io_context);
+	}
+	PG_END_TRY();
+}
+
 /*
  * Destages buckets in any state, oldest first, while memory is short. Returns
  * ms until it should try again, -1: enough is free.
@@ -456,7 +481,7 @@ relieve_pressure(const StreamFacts *facts, int n)
 	if (ncandidates > 0)
 		qsort(candidates, ncandidates, sizeof(Candidate), compare_candidates);
 	for (int i = 0; i < ncandidates && memory_used_above(PRESSURE_LOW); i++)
-		(void) run_destage(candidates[i].facts, candidates[i].number, candidates[i].bytes);
+		destage_candidate(&candidates[i]);
 	return memory_used_above(PRESSURE_HIGH) ? PRESSURE_MS : -1;
 }
 

@@ -91,7 +91,7 @@ vacuum_table(Oid relid, bool truncate)
 	MemoryContextReset(vacuum_context);
 	MemoryContextSwitchTo(vacuum_context);
 	compat_vacuum_params_init(&params);
-	params.options = VACOPT_VACUUM | VACOPT_PROCESS_TOAST | VACOPT_SKIP_LOCKED;
+	params.options = VACOPT_VACUUM | VACOPT_PROCESS_MAIN | VACOPT_PROCESS_TOAST | VACOPT_SKIP_LOCKED;
 	params.freeze_min_age = -1;
 	params.freeze_table_age = -1;
 	params.multixact_freeze_min_age = -1;

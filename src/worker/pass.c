@@ -279,12 +279,11 @@ apply_pass(StreamPass *pass)
 	DEBUG_POINT("pass-accounted");
 	if (pass->arrivals->nitems > 0)
 	{
+		Accounted  *previous = stream->accounted;
+
 		old = MemoryContextSwitchTo(scheduler.context);
-		pfree(stream->accounted);
-		stream->accounted = palloc(offsetof(Accounted, xip) +
-								   pass->accounted->nxip * sizeof(FullTransactionId));
-		memcpy(stream->accounted, pass->accounted, offsetof(Accounted, xip) +
-			   pass->accounted->nxip * sizeof(FullTransactionId));
+		stream->accounted = accounted_copy(pass->accounted);
+		pfree(previous);
 		MemoryContextSwitchTo(old);
 	}
 	stream->watermark = pass->watermark;

@@ -310,7 +310,11 @@ enter(WorkerRole role, Datum main_arg)
 			slot->pid != 0 || slot->starting_until == 0)
 			slot = NULL;
 		entry = slot == NULL ? NULL : control_find_database(slot->database);
-		if (slot != NULL && (entry == NULL || entry->barred > 0))
+		/* one that was taken for lost while it was starting may come after its successor */
+		if (slot != NULL &&
+			(entry == NULL || entry->barred > 0 ||
+			 (role == WORKER_SCHEDULER && entry->scheduler != NULL) ||
+			 (role == WORKER_IO && entry->io != NULL)))
 		{
 			slot->starting_until = 0;
 			slot = NULL;
@@ -374,6 +378,7 @@ worker_begin(WorkerRole role, Datum main_arg)
 void
 worker_tick(void)
 {
+	(void) pgstat_report_stat(false);
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
 	{
@@ -388,6 +393,8 @@ void
 worker_sleep(long ms, uint32 wait_event_info)
 {
 	worker_state(NULL);
+	/* autovacuum goes by the counts of what was changed; workers have no client to report after */
+	pgstat_report_stat(true);
 	(void) WaitLatch(MyLatch,
 					 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms >= 0 ? WL_TIMEOUT : 0),
 					 ms, wait_event_info);

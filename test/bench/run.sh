@@ -4,6 +4,7 @@
 #
 #   test/bench/run.sh [NAME]...          these only, without suffix; all by default
 #   PAIRS=5                              how many pairs of each measurement
+#   LOADS=3, SAMPLES=120, SECONDS_A_RUN=4   the same of the loads of 10 million, of latencies, and the length of pgbench's runs
 #   FLIGHTS=flights.csv.xz               the data; by default the project's sample, repeated up to 3 million rows
 #
 # A benchmark in SQL prints rows of five columns, one for each measured pair:
@@ -33,6 +34,14 @@ result()
 {
 	(IFS=$'\t'; echo "$*") >>"$RESULTS"
 	say "   $1: $2 $4$([ "$3" = - ] || echo ", plain: $3")"
+}
+
+# Percent of the machine's CPU that is used within a second: what others use, if the servers here are idle.
+cpu_used()
+{
+	{ head -n 1 /proc/stat; sleep 1; head -n 1 /proc/stat; } 2>/dev/null |
+		awk '{ idle = $5 + $6; all = 0; for (i = 2; i <= 9; i++) all += $i }
+			NR == 2 { printf "%.0f\n", 100 - 100 * (idle - idle_before) / (all - all_before) } { idle_before = idle; all_before = all }'
 }
 
 # A line to stand below the table.
@@ -126,11 +135,12 @@ fi
 RESULTS=$WORK/results.tsv NOTES=$WORK/notes
 : >"$RESULTS"
 : >"$NOTES"
-status=0
+status=0 others=
 for file in test/bench/*.sh test/bench/*.sql; do
 	name=$(basename "${file%.*}")
 	[ -f "$file" ] && [ "$name" != run ] || continue
 	[ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
+	others+="${others:+, }$(cpu_used) %"
 	say "== $name"
 	# Not as a condition: there, the shell would go on after an error inside.
 	set +e
@@ -144,5 +154,7 @@ done
 
 [ -s "$RESULTS" ] || die "nothing was measured"
 perl scripts/bench_table.pl "$RESULTS"
-cat "$NOTES"
+echo "other processes' share of the CPU before each benchmark: $others"
+echo
+sort "$NOTES"
 exit $status

@@ -345,7 +345,7 @@ test_edges(void)
 {
 	Table		table = {0, 0, {{0, 0}}, NULL};
 	size_t		len;
-	uint8_t    *large = malloc(3 << 20);
+	uint8_t    *large = calloc(3 << 20, 1);
 
 	ok(round_trip(&table, true, &len) && len == 16, "no columns");
 
