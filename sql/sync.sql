@@ -55,6 +55,36 @@ SELECT aion.create_view('sync_w', 'SELECT count(*) AS n FROM sync_s', aion.tumbl
 SELECT aion.refresh('sync_w');
 ROLLBACK;
 
+-- Or where the workers would wait for it: a lock on the stream, a view, its results, or what its query reads.
+CREATE TABLE sync_t (key text, label text);
+CREATE VIEW sync_labels AS SELECT * FROM sync_t;
+SELECT aion.create_view('sync_j', 'SELECT l.label, count(*) AS n FROM sync_s s LEFT JOIN sync_labels l USING (key) GROUP BY l.label',
+						aion.tumbling('10 minutes'));
+BEGIN;
+CREATE INDEX ON aion_results.sync_j (label);
+SELECT aion.refresh('sync_j');
+ROLLBACK;
+BEGIN;
+ALTER FOREIGN TABLE sync_s ALTER COLUMN value SET DEFAULT 0;
+SELECT aion.destage('sync_s');
+ROLLBACK;
+BEGIN;
+TRUNCATE sync_t;
+SELECT aion.sync('sync_s');
+ROLLBACK;
+BEGIN;
+COMMENT ON VIEW sync_j IS 'locked, but in nobody''s way';
+LOCK TABLE sync_t IN EXCLUSIVE MODE;
+SELECT * FROM sync_j WHERE false;
+SELECT aion.sync('sync_s'), aion.refresh('sync_j'), aion.destage('sync_s');
+ROLLBACK;
+DROP VIEW sync_j, sync_labels;
+DROP TABLE sync_t;
+
+-- Nobody waits for ever.
+SELECT aion.refresh('sync_v', timeout => '-1 s');
+SELECT aion.destage('sync_s', timeout => NULL), aion.refresh('sync_v', timeout => '1 minute');
+
 -- Bad input.
 SELECT aion.sync(NULL);
 SELECT aion.sync('pg_class');

@@ -109,6 +109,10 @@ SELECT aion.create_view('vc_bad', 'SELECT name FROM vc', aion.tumbling('1 h'));
 ROLLBACK;
 SELECT view FROM aion.view_def ORDER BY view::text;
 SELECT aion.drop_view('vc_bad');
+-- in the schema of the results, too
+SELECT aion.create_view('aion_results.vc_bar', 'SELECT k FROM vc', aion.tumbling('1 h'));
+SELECT definition, results FROM aion.view_def WHERE view = 'aion_results.vc_bar'::regclass;
+SELECT aion.drop_view('aion_results.vc_bar');
 -- what a column's type is dropped with takes the whole view along
 CREATE TYPE vc_mood AS ENUM ('sad', 'ok');
 SELECT aion.create_view('vc_moods', 'SELECT min(''ok''::vc_mood) AS mood, min(k) AS k FROM vc', aion.tumbling('1 h'));

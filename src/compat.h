@@ -9,6 +9,7 @@
 #include "postgres.h"
 #include "commands/vacuum.h"
 #include "optimizer/pathnode.h"
+#include "storage/lock.h"
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"	/* 18: two headers were split off */
 #include "commands/explain_state.h"
@@ -45,6 +46,11 @@ compat_vacuum_params_init(VacuumParams *params)
 	params->max_eager_freeze_failure_rate = vacuum_max_eager_freeze_failure_rate;
 #endif
 }
+
+/* 17: stronger modes can be asked for, too. */
+#if PG_VERSION_NUM < 170000
+#define LockHeldByMe(tag, mode, orstronger) LockHeldByMe(tag, mode)
+#endif
 
 /* 17: intervals can be infinite. */
 #if PG_VERSION_NUM < 170000

@@ -6,14 +6,15 @@ CREATE FUNCTION aion.sync(stream regclass, late bool DEFAULT false,
 COMMENT ON FUNCTION aion.sync(regclass, bool, interval) IS
 	'waits until everything committed in a stream is accounted for and every window that is due has its result';
 
-CREATE FUNCTION aion.refresh(view regclass, window_start timestamptz DEFAULT NULL) RETURNS void
+CREATE FUNCTION aion.refresh(view regclass, window_start timestamptz DEFAULT NULL,
+							 timeout interval DEFAULT interval '10 minutes') RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'aion_refresh';
-COMMENT ON FUNCTION aion.refresh(regclass, timestamptz) IS
+COMMENT ON FUNCTION aion.refresh(regclass, timestamptz, interval) IS
 	'executes the windows of a view that have news, or one window, and waits for their results';
 
-CREATE FUNCTION aion.destage(stream regclass) RETURNS void
+CREATE FUNCTION aion.destage(stream regclass, timeout interval DEFAULT interval '10 minutes') RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'aion_destage';
-COMMENT ON FUNCTION aion.destage(regclass) IS
+COMMENT ON FUNCTION aion.destage(regclass, interval) IS
 	'moves all committed events of a stream from memory and journal to compressed blocks';
 
 CREATE FUNCTION aion.watermark(stream regclass) RETURNS timestamptz
@@ -26,9 +27,10 @@ CREATE FUNCTION aion.advance_watermark(stream regclass, ts timestamptz) RETURNS 
 COMMENT ON FUNCTION aion.advance_watermark(regclass, timestamptz) IS
 	'raises the watermark of a stream at commit';
 
-CREATE FUNCTION aion.reset_watermark(stream regclass, ts timestamptz) RETURNS void
+CREATE FUNCTION aion.reset_watermark(stream regclass, ts timestamptz,
+									 timeout interval DEFAULT interval '10 minutes') RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'aion_reset_watermark';
-COMMENT ON FUNCTION aion.reset_watermark(regclass, timestamptz) IS
+COMMENT ON FUNCTION aion.reset_watermark(regclass, timestamptz, interval) IS
 	'lowers the watermark of a stream, but not below what is final';
 
 CREATE FUNCTION aion.worker_status(OUT pid int, OUT database oid, OUT role text, OUT state text,

@@ -22,10 +22,9 @@
  *	  set under A1 before the chunk is linked, but for xmax and flags (A4).
  * A3 A spinlock in the header guards the free lists.
  * A4 A chunk's flags and xmax are written under the stream lock in exclusive
- *	  mode, but for the xmax of a destage or purge: that one has pinned the bucket, so
- *	  nobody resolves marks there meanwhile. Scans that have pinned the bucket
- *	  read both bare: they change from one state that a snapshot reads
- *	  correctly to another such. A chunk that is still in the inbox is not freed.
+ *	  mode. Whoever has pinned the bucket reads both bare: they change from one
+ *	  state that a snapshot reads correctly to another such. A chunk that is
+ *	  still in the inbox is not freed.
  * A5 Chunks and pages of a bucket are freed only while it is not pinned, under
  *	  its stream lock in exclusive mode. A pin is taken in shared mode at least
  *	  (hence atomic), and dropped without a lock.

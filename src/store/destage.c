@@ -15,6 +15,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -64,6 +65,16 @@ pin_bucket(StreamSlot *slot, int64 number)
 	return pin->bucket ? pin : NULL;
 }
 
+/* True if the chunk's events were not moved out: nobody tried, or was rolled back. */
+static bool
+not_moved(const Chunk *chunk)
+{
+	TransactionId xmax = XidFromFullTransactionId(chunk->xmax);
+
+	return !FullTransactionIdIsValid(chunk->xmax) ||
+		(!TransactionIdIsInProgress(xmax) && !TransactionIdDidCommit(xmax));
+}
+
 /*
  * The chunks of a pinned bucket whose events can be moved. Listed once: accounting may mark
  * further ones at any moment, and what is deleted must be what was written.
@@ -83,8 +94,8 @@ list_movable(MBucket *bucket, const Accounted *set, int *n)
 		pg_read_barrier();
 		chunk = AREA_DEREF(at);
 		at = chunk->next;
-		if (!(chunk->flags & CHUNK_ACCOUNTED) || FullTransactionIdIsValid(chunk->xmax) ||
-			!accounted_contains(set, chunk->top))
+		if (!(chunk->flags & CHUNK_ACCOUNTED) || !accounted_contains(set, chunk->top) ||
+			!not_moved(chunk))
 			continue;
 		if (*n == capacity)
 		{
@@ -96,9 +107,12 @@ list_movable(MBucket *bucket, const Accounted *set, int *n)
 	return chunks;
 }
 
+/* Chunks marked in one hold of the stream lock. */
+#define MARK_BATCH 256
+
 /* Deletes the journal tuples of chunks and marks them as moved out. */
 static void
-remove_chunks(Chunk **chunks, int n, Relation journal)
+remove_chunks(StreamSlot *slot, Chunk **chunks, int n, Relation journal)
 {
 	FullTransactionId self = GetTopFullTransactionId();
 
@@ -106,7 +120,17 @@ remove_chunks(Chunk **chunks, int n, Relation journal)
 	{
 		CHECK_FOR_INTERRUPTS();
 		simple_heap_delete(journal, &chunks[i]->tid);
-		chunks[i]->xmax = self;
+	}
+	for (int i = 0; i < n;)
+	{
+		/* A4 */
+		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+		for (int end = Min(n, i + MARK_BATCH); i < end; i++)
+		{
+			chunks[i]->xmax = self;
+			chunks[i]->flags &= ~CHUNK_SET_ASIDE;
+		}
+		LWLockRelease(area_stream_lock(slot));
 	}
 }
 
@@ -133,7 +157,7 @@ destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number)
 		DEBUG_POINT("destage-blocks-added");
 		moved = pbucket_writer_end(writer);
 		DEBUG_POINT("destage-blocks-written");
-		remove_chunks(chunks, n, journal);
+		remove_chunks(slot, chunks, n, journal);
 		DEBUG_POINT("destage-journal-deleted");
 		table_close(journal, NoLock);
 	}
@@ -341,7 +365,7 @@ purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 las
 			purged += chunks[j]->nevents;
 			*last = Max(*last, chunks[j]->last);
 		}
-		remove_chunks(chunks, nchunks, journal);
+		remove_chunks(slot, chunks, nchunks, journal);
 		pfree(chunks);
 		release_pin(pin);
 	}

@@ -612,6 +612,7 @@ chunk_is_dead(Chunk *chunk, const Movers *movers)
 		if (movers->committed[i])
 			return (chunk->flags & CHUNK_ACCOUNTED) != 0;
 		chunk->xmax = InvalidFullTransactionId;
+		chunk->flags &= ~CHUNK_SET_ASIDE;
 	}
 	return !FullTransactionIdIsValid(chunk->xmin);
 }

@@ -5,7 +5,9 @@
  * Rows are packed into batches, in memory of the inserting backend alone. A
  * batch belongs to one nesting level of the transaction:
  *
- * - it is written out (journal_write) when it has 64 kB and its level is current;
+ * - it is written out (journal_write) when it is full and its level is current. Full
+ *	 is 64 kB at first and up to 1 MB in a transaction that goes on: events of many
+ *	 buckets then still make journal tuples worth their header;
  * - when a savepoint is released it goes to the level above, but is written
  *	 out first if the two would be too large together, so that pending memory
  *	 is bounded by the depth of nesting;
@@ -34,8 +36,10 @@
 #include "stream/ingest.h"
 #include "time/bucket.h"
 
-#define BATCH_BYTES			(64 * 1024)
-#define RUN_FIRST_BYTES		256
+#define BATCH_FIRST_BYTES	(64 * 1024)
+#define BATCH_MAX_BYTES		(1024 * 1024)
+#define BATCH_OVERHEAD		4	/* memory may be so many times the events' bytes */
+#define RUN_FIRST_BYTES		64
 
 typedef struct PendingRun
 {
@@ -77,7 +81,8 @@ typedef struct Batch
 	PendingRun *first;
 	PendingRun *last;
 	int			nruns;
-	Size		bytes;
+	Size		bytes;			/* of events */
+	Size		memory;			/* allocated for runs and their events */
 	PendingRun *current;		/* run of the latest event */
 	open_runs_hash *open;		/* made for the second run */
 } Batch;
@@ -89,6 +94,7 @@ struct StreamWrites
 	EventLayout *layout;
 	JournalWriter writer;
 	Batch	   *batch;			/* of the highest nesting level that has one */
+	Size		batch_bytes;	/* a batch with so many is full */
 };
 
 /* In TopTransactionContext; all of one transaction. */
@@ -110,6 +116,7 @@ ingest_writes(const StreamInfo *info)
 	if (writes == NULL)
 	{
 		writes = palloc0(sizeof(StreamWrites));
+		writes->batch_bytes = BATCH_FIRST_BYTES;
 		writes->next = all_writes;
 		all_writes = writes;
 		writes->storage = info->storage;
@@ -131,7 +138,7 @@ batch_forget_runs(Batch *batch)
 	batch->first = batch->last = batch->current = NULL;
 	batch->open = NULL;
 	batch->nruns = 0;
-	batch->bytes = 0;
+	batch->bytes = batch->memory = 0;
 }
 
 /*
@@ -167,7 +174,7 @@ batch_new_run(Batch *batch, int64 bucket, CommandId command, Size size)
 	run->run.command = command;
 	run->run.first = PG_INT64_MAX;
 	run->run.last = PG_INT64_MIN;
-	run->capacity = Max(RUN_FIRST_BYTES, size);
+	run->capacity = size;
 	run->run.events = MemoryContextAllocExtended(batch->context, run->capacity,
 												 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	if (batch->last)
@@ -176,6 +183,7 @@ batch_new_run(Batch *batch, int64 bucket, CommandId command, Size size)
 		batch->first = run;
 	batch->last = run;
 	batch->nruns++;
+	batch->memory += sizeof(PendingRun) + run->capacity;
 	return run;
 }
 
@@ -206,7 +214,7 @@ batch_run(Batch *batch, int64 bucket, CommandId command, Size size)
 	}
 	if (run == NULL || run->run.length + size > JOURNAL_RUN_MAX)
 	{
-		run = batch_new_run(batch, bucket, command, size);
+		run = batch_new_run(batch, bucket, command, Max(RUN_FIRST_BYTES, size));
 		if (entry == NULL && batch->open)
 			entry = open_runs_insert(batch->open, key, &found);
 		if (entry)
@@ -227,6 +235,7 @@ run_extend(Batch *batch, PendingRun *run, Size size)
 
 		events->events = repalloc(events->events, capacity);
 		memset(events->events + run->capacity, 0, capacity - run->capacity);
+		batch->memory += capacity - run->capacity;
 		run->capacity = capacity;
 	}
 	events->length += size;
@@ -304,6 +313,12 @@ batch_flush(StreamWrites *writes, Batch *batch, bool final)
 	batch_forget_runs(batch);
 }
 
+static bool
+batch_is_full(const StreamWrites *writes, Size bytes, Size memory)
+{
+	return bytes > writes->batch_bytes || memory > writes->batch_bytes * BATCH_OVERHEAD;
+}
+
 static void
 check_event_time(const StreamInfo *info, Datum value, bool isnull)
 {
@@ -345,8 +360,11 @@ ingest_add(StreamWrites *writes, const StreamInfo *info, Datum *values, bool *is
 	size = MAXALIGN(length);
 
 	batch = current_batch(writes);
-	if (batch->bytes + size > BATCH_BYTES && batch->nruns > 0)
+	if (batch->nruns > 0 && batch_is_full(writes, batch->bytes + size, batch->memory))
+	{
 		batch_flush(writes, batch, false);
+		writes->batch_bytes = Min(writes->batch_bytes * 2, BATCH_MAX_BYTES);
+	}
 	run = batch_run(batch, bucket_number(writes->storage.bucket_width, time),
 					GetCurrentCommandId(true), size);
 	event_pack(writes->layout, values, isnull, hasnull, run_extend(batch, run, size), length);
@@ -438,7 +456,18 @@ ingest_xact_callback(XactEvent event, void *arg)
 	}
 }
 
-/* A released savepoint's batch goes to the level above. */
+static void
+batch_delete(StreamWrites *writes, Batch *batch)
+{
+	writes->batch = batch->parent;
+	MemoryContextDelete(batch->context);
+	pfree(batch);
+}
+
+/*
+ * A released savepoint's batch goes to the level above. What is in it is copied,
+ * so that many small savepoints leave no more memory behind than their events take.
+ */
 static void
 batch_hand_up(StreamWrites *writes)
 {
@@ -450,21 +479,20 @@ batch_hand_up(StreamWrites *writes)
 		batch->level--;
 		return;
 	}
-	if (batch->first)
+	for (PendingRun *run = batch->first; run; run = run->next)
 	{
-		if (parent->last)
-			parent->last->next = batch->first;
-		else
-			parent->first = batch->first;
-		parent->last = batch->last;
-		parent->nruns += batch->nruns;
-		parent->bytes += batch->bytes;
-		/* further events get runs of their own */
-		parent->current = NULL;
-		parent->open = NULL;
+		PendingRun *copy = batch_new_run(parent, run->run.bucket, run->run.command,
+										 run->run.length);
+		char	   *events = copy->run.events;
+
+		copy->run = run->run;
+		copy->run.events = memcpy(events, run->run.events, run->run.length);
+		parent->bytes += run->run.length;
 	}
-	MemoryContextSetParent(batch->context, parent->context);
-	writes->batch = parent;
+	/* further events get runs of their own */
+	parent->current = NULL;
+	parent->open = NULL;
+	batch_delete(writes, batch);
 }
 
 static void
@@ -482,15 +510,16 @@ ingest_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransacti
 		switch (event)
 		{
 			case SUBXACT_EVENT_PRE_COMMIT_SUB:
-				if (batch->parent && batch->bytes + batch->parent->bytes > BATCH_BYTES)
+				if (batch->parent &&
+					batch_is_full(writes, batch->bytes + batch->parent->bytes,
+								  batch->memory + batch->parent->memory))
 					batch_flush(writes, batch, false);
 				break;
 			case SUBXACT_EVENT_COMMIT_SUB:
 				batch_hand_up(writes);
 				break;
 			case SUBXACT_EVENT_ABORT_SUB:
-				writes->batch = batch->parent;
-				MemoryContextDelete(batch->context);
+				batch_delete(writes, batch);
 				break;
 			default:
 				break;

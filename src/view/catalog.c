@@ -30,6 +30,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "utils/array.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -298,7 +299,10 @@ view_lateness(const char *text)
 	return options.allowed_lateness;
 }
 
-/* The row with the stream's defaults applied; NULL if a relation of it is gone. */
+/*
+ * The row with the stream's defaults applied; NULL if a relation of it is gone, or the
+ * stream is locked: the scheduler, which holds locks on others, must not wait for it.
+ */
 static ContinuousView *
 complete_row(const ViewRow *row)
 {
@@ -312,6 +316,8 @@ complete_row(const ViewRow *row)
 	view = palloc0(sizeof(ContinuousView));
 	if (row->allowed_lateness)
 		view->allowed_lateness = view_lateness(row->allowed_lateness);
+	if (!ConditionalLockRelationOid(row->stream, AccessShareLock))
+		return NULL;
 	stream = stream_lookup(row->stream, true);
 	if (stream == NULL)
 		return NULL;

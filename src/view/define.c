@@ -3,7 +3,7 @@
  *	  aion.create_view().
  *
  * All in the caller's transaction and with the caller's rights, in this order:
- * options are checked; the query is checked as written; the stream is locked
+ * options are checked; the name is claimed; the query is checked as written; the stream is locked
  * and given its storage; definition, results and view are made and tied to
  * each other; the definition is planned once as a firing would, so that a missing privilege
  * shows now; the row in aion.view_def is written; the scheduler is told, and learns
@@ -137,20 +137,22 @@ read_arguments(FunctionCallInfo fcinfo)
 }
 
 /*
- * The schema in which the view is to be made. If the name exists there, errors out or,
- * if the caller allows it and it is a continuous view, sets *existing with a NOTICE.
+ * The schema in which the view is to be made, its name there claimed. If the name exists, errors out
+ * or, if the caller allows it and it is a continuous view, sets *existing with a NOTICE.
  */
 static Oid
 target_schema(const ViewRequest *request, Oid *existing)
 {
 	Oid			schema = RangeVarGetCreationNamespace(request->name);
-	Oid			relid = get_relname_relid(request->name->relname, schema);
+	Oid			relid;
 
 	*existing = InvalidOid;
 	if (isTempOrTempToastNamespace(schema))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 				 errmsg("a continuous view cannot be temporary")));
+	(void) view_claim_name(request->name->relname, schema);
+	relid = get_relname_relid(request->name->relname, schema);
 	if (!OidIsValid(relid))
 		return schema;
 	if (!request->if_not_exists)
@@ -223,14 +225,14 @@ create_view(const ViewRequest *request, Oid schema)
 	Oid			stream;
 
 	view_check_columns(raw, request->query);
-	relations.definition = view_make_definition(name, raw, request->query);
+	relations.definition = view_make_definition(schema, name, raw, request->query);
 	stream = view_check_definition(view_qualified_name(relations.definition), name);
 
 	LockRelationOid(stream, RowExclusiveLock);
 	info = stream_register(stream, bucket_width_for_window(request->window.size,
 														   request->window.slide,
 														   request->window.origin));
-	relations.results = view_make_results(name, relations.definition,
+	relations.results = view_make_results(schema, name, relations.definition,
 										  info->time_is_timestamp ? TIMESTAMPOID : TIMESTAMPTZOID);
 	relations.view = view_make_view(schema, name, relations.results);
 	view_record_dependencies(&relations, stream);

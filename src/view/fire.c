@@ -19,9 +19,10 @@
  * lost, so is the note, not the window.
  *
  * Lock order: aion's own tables, which only DROP EXTENSION locks against us, then
- * stream, view, definition, results, as DROP takes them.  A lock
- * that is not to be had soon (someone's uncommitted DDL) gives the firing up
- * for a later try, so that other windows don't wait for it.
+ * stream, view, definition, results, as DROP takes them; then whatever the query
+ * and the results' triggers want.  A lock of any of these that is not to be had
+ * soon (someone's uncommitted DDL) gives the firing up for a later try, so that
+ * other windows don't wait for it.
  */
 #include "postgres.h"
 
@@ -46,7 +47,7 @@
 #include "stream/stream.h"
 #include "view/view_internal.h"
 
-/* How long a firing waits for each of its locks: not for a transaction that stays open after DDL. */
+/* How long a firing waits for each lock, from its start to its commit: not for a transaction that stays open after DDL. */
 #define LOCK_PATIENCE "300ms"
 
 /* A firing under way. */
@@ -59,7 +60,7 @@ typedef struct Firing
 
 	ViewRow    *row;			/* what follows is known once all is locked */
 	Oid			owner;
-	volatile bool locked;		/* the failure of a firing counts as the window's from here on */
+	volatile bool claimed;		/* the failure of a firing counts as the window's from here on */
 
 	bool		executed;		/* before, with success as the last outcome */
 	int64		fired_events;	/* that the current result reflects */
@@ -188,26 +189,20 @@ lock_own_tables(void)
 static bool
 lock_view(Firing *firing)
 {
-	int			level;
 	bool		present;
 	ViewRow    *row = view_row_read(firing->view);
 
 	if (row == NULL)
 		return false;
-	level = NewGUCNestLevel();
-	(void) set_config_option("lock_timeout", LOCK_PATIENCE, PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
 	present = lock_own_tables();
 	LockRelationOid(row->stream, AccessShareLock);
 	LockRelationOid(row->view, AccessShareLock);
 	LockRelationOid(row->definition, AccessShareLock);
 	LockRelationOid(row->results, RowExclusiveLock);
-	AtEOXact_GUC(false, level);
 
 	firing->row = present ? view_row_read(firing->view) : NULL;
 	if (firing->row == NULL || firing->row->paused || !find_owner(firing))
 		return false;
-	firing->locked = true;
 	return true;
 }
 
@@ -222,6 +217,7 @@ claim_window(Firing *firing)
 	run_own(&claim_lock, values, false);
 	if (SPI_processed != 1)
 		elog(ERROR, "window_firing lost a row of view %u", firing->view);
+	firing->claimed = true;
 	firing->fired_events = DatumGetInt64(result_column(1, &isnull));
 	firing->executed = DatumGetBool(result_column(2, &isnull));
 }
@@ -317,6 +313,14 @@ fire_locked(Firing *firing)
 	return !skip;
 }
 
+/* No lock is waited for longer than LOCK_PATIENCE until the transaction ends. */
+static void
+be_impatient(void)
+{
+	(void) set_config_option("lock_timeout", LOCK_PATIENCE, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_LOCAL, true, 0, false);
+}
+
 /* Fires in a transaction of its own. Errors out with the transaction open. */
 static FiringOutcome
 fire_in_transaction(Firing *firing)
@@ -325,6 +329,8 @@ fire_in_transaction(Firing *firing)
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
+	be_impatient();
+	results_sweep_plans();
 	if (!lock_view(firing))
 	{
 		results_forget_plans(firing->view);
@@ -408,6 +414,7 @@ record_failure(const Firing *firing, const ErrorData *error)
 	ViewRow    *row;
 
 	StartTransactionCommand();
+	be_impatient();
 	row = view_row_read(firing->view);
 	if (row != NULL &&
 		ConditionalLockRelationOid(row->stream, AccessShareLock) &&
@@ -468,7 +475,7 @@ view_fire(Oid view, EventTime window_start, FiringKind kind, bool final_too,
 	{
 		if (!is_transient(error->sqlerrcode))
 			outcome = FIRING_FAILED;
-		if (firing.locked)
+		if (firing.claimed)
 			record_failure(&firing, error);
 		FreeErrorData(error);
 	}

@@ -20,12 +20,15 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"
+#include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "parser/parser.h"
+#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -55,13 +58,36 @@ name_taken(const char *name, Oid schema)
 		SearchSysCacheExists2(TYPENAMENSP, CStringGetDatum(name), ObjectIdGetDatum(schema));
 }
 
-/* A name that is free in the schema: "name", or else the first free of name_1, name_2, ... Palloc'd. */
-static char *
-free_name(const char *name, Oid schema)
+/*
+ * True if a name is free in the schema, and then nobody else's call returns true for it
+ * until the end of the transaction: a lock on no object, beside the schema, that only aion takes. Two
+ * names may share one, then their makers go one after the other, too.
+ */
+bool
+view_claim_name(const char *name, Oid schema)
 {
+	/* the low bit sets it apart from the schema itself */
+	uint16		number = hash_bytes((const unsigned char *) name, strlen(name)) | 1;
+
+	if (name_taken(name, schema))
+		return false;
+	LockDatabaseObject(NamespaceRelationId, schema, number, ExclusiveLock);
+	return !name_taken(name, schema);
+}
+
+/*
+ * A name for a relation of a view in RESULTS_SCHEMA, claimed: "name", or else the first free
+ * of name_1, name_2, ...; not the view's own, should that be made there. Palloc'd.
+ */
+static char *
+free_name(const char *name, Oid view_schema, const char *view_name)
+{
+	Oid			schema = get_namespace_oid(RESULTS_SCHEMA, false);
 	char	   *candidate = makeObjectName(name, NULL, NULL);
 
-	for (int i = 1; name_taken(candidate, schema); i++)
+	for (int i = 1;
+		 (schema == view_schema && strcmp(candidate, view_name) == 0) ||
+		 !view_claim_name(candidate, schema); i++)
 	{
 		char		suffix[16];
 
@@ -101,10 +127,9 @@ run_sql(const char *sql)
 
 /* Creates the definition, with the caller's search_path; returns its OID. */
 Oid
-view_make_definition(const char *view_name, RawStmt *raw, const char *query)
+view_make_definition(Oid view_schema, const char *view_name, RawStmt *raw, const char *query)
 {
-	Oid			schema = get_namespace_oid(RESULTS_SCHEMA, false);
-	char	   *name = free_name(psprintf("def_%s", view_name), schema);
+	char	   *name = free_name(psprintf("def_%s", view_name), view_schema, view_name);
 	ViewStmt   *statement = makeNode(ViewStmt);
 	ErrorContextCallback callback;
 
@@ -114,7 +139,7 @@ view_make_definition(const char *view_name, RawStmt *raw, const char *query)
 	view_push_query_context(&callback, query);
 	run_utility((Node *) statement, query, raw->stmt_location, raw->stmt_len);
 	view_pop_query_context(&callback);
-	return get_relname_relid(name, schema);
+	return get_relname_relid(name, get_namespace_oid(RESULTS_SCHEMA, false));
 }
 
 /* A name for the hidden key that no column of the query has. Palloc'd. */
@@ -161,17 +186,16 @@ results_statement(const char *name, TupleDesc columns, Oid time_type)
 
 /* Creates the results table of a definition, with its index; returns its OID. */
 Oid
-view_make_results(const char *view_name, Oid definition, Oid time_type)
+view_make_results(Oid view_schema, const char *view_name, Oid definition, Oid time_type)
 {
-	Oid			schema = get_namespace_oid(RESULTS_SCHEMA, false);
-	char	   *name = free_name(view_name, schema);
+	char	   *name = free_name(view_name, view_schema, view_name);
 	Relation	rel = table_open(definition, AccessShareLock);
 	CreateStmt *statement = results_statement(name, RelationGetDescr(rel), time_type);
 	Oid			results;
 
 	table_close(rel, NoLock);
 	run_utility((Node *) statement, "", -1, 0);
-	results = get_relname_relid(name, schema);
+	results = get_relname_relid(name, get_namespace_oid(RESULTS_SCHEMA, false));
 	run_sql(psprintf("CREATE INDEX ON %s (window_start)", view_qualified_name(results)));
 	return results;
 }

@@ -11,7 +11,8 @@
  *
  * Plans are kept per view for the life of the process.  They are made as the
  * owner under the pinned search_path, and made anew when a name in them has
- * changed or when the window has grown out of what it was planned for.
+ * changed or when the window has grown out of what it was planned for.  Those of
+ * views that were dropped go before the next firing of whatever view.
  */
 #include "postgres.h"
 
@@ -24,7 +25,9 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/hsearch.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/queryenvironment.h"
@@ -54,6 +57,7 @@ typedef struct KeptPlan
 typedef struct ViewPlans
 {
 	Oid			view;			/* hash key */
+	bool		suspect;		/* the view changed: is it still there? */
 	int64		planned_events; /* of the window that the query was planned for */
 	KeptPlan	query;
 	KeptPlan	erase;
@@ -61,6 +65,7 @@ typedef struct ViewPlans
 } ViewPlans;
 
 static HTAB *kept_plans = NULL;
+static bool any_suspect = false;
 
 /* Drops a kept plan. */
 static void
@@ -91,6 +96,25 @@ keep_plan(KeptPlan *kept, const char *sql, int nargs, Oid *argtypes, int options
 	return plan;
 }
 
+/* Relcache callback: the view's plans (InvalidOid: all) are looked at before the next firing. */
+static void
+suspect_plans(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS scan;
+	ViewPlans  *plans;
+
+	if (OidIsValid(relid))
+	{
+		plans = hash_search(kept_plans, &relid, HASH_FIND, NULL);
+		if (plans != NULL)
+			plans->suspect = any_suspect = true;
+		return;
+	}
+	hash_seq_init(&scan, kept_plans);
+	while ((plans = hash_seq_search(&scan)) != NULL)
+		plans->suspect = any_suspect = true;
+}
+
 /* The plans of a view, made empty if there are none. */
 static ViewPlans *
 plans_of_view(Oid view)
@@ -107,6 +131,7 @@ plans_of_view(Oid view)
 		control.hcxt = TopMemoryContext;
 		kept_plans = hash_create("aion view plans", 64, &control,
 								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		CacheRegisterRelcacheCallback(suspect_plans, (Datum) 0);
 	}
 	plans = hash_search(kept_plans, &view, HASH_ENTER, &found);
 	if (!found)
@@ -131,6 +156,28 @@ results_forget_plans(Oid view)
 	hash_search(kept_plans, &view, HASH_REMOVE, NULL);
 }
 
+/* Forgets the plans of dropped views. In a transaction, before it uses any plan. */
+void
+results_sweep_plans(void)
+{
+	HASH_SEQ_STATUS scan;
+	ViewPlans  *plans;
+
+	AcceptInvalidationMessages();
+	if (!any_suspect)
+		return;
+	any_suspect = false;
+	hash_seq_init(&scan, kept_plans);
+	while ((plans = hash_seq_search(&scan)) != NULL)
+	{
+		if (!plans->suspect)
+			continue;
+		plans->suspect = false;
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(plans->view)))
+			results_forget_plans(plans->view);
+	}
+}
+
 /* True if a plan made for a window of "planned" events is not fit for one of "expected". */
 static bool
 outgrown(int64 planned, int64 expected)
@@ -139,7 +186,7 @@ outgrown(int64 planned, int64 expected)
 		planned / REPLAN_FACTOR > expected + REPLAN_EVENTS;
 }
 
-/* Runs the definition inside the window into "store". */
+/* Runs the definition inside the window into "store". Settings that its functions change last as long as it. */
 static void
 collect_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime end,
 			 int64 expected_events, Accounted *set, Tuplestorestate *store)
@@ -147,6 +194,7 @@ collect_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime en
 	char	   *sql = psprintf("SELECT * FROM %s", view_qualified_name(row->definition));
 	DestReceiver *receiver = CreateTuplestoreDestReceiver();
 	SPIExecuteOptions options = {0};
+	int			guc_level = NewGUCNestLevel();
 
 	if (outgrown(plans->planned_events, expected_events))
 		discard_plan(&plans->query);
@@ -173,6 +221,7 @@ collect_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime en
 		stream_window_unset();
 	}
 	PG_END_TRY();
+	AtEOXact_GUC(false, guc_level);
 }
 
 /* Executes one of the statements that change the results, for the window. */

@@ -25,8 +25,17 @@ typedef struct ContinuousView
 	bool		paused;
 } ContinuousView;
 
-/* All continuous views of this database whose relations exist, under the active snapshot. Palloc'd. */
+/*
+ * All continuous views of this database whose relations exist and whose stream could be locked
+ * (AccessShareLock, kept) without waiting, under the active snapshot. Palloc'd.
+ */
 extern List *view_list(void);
+
+/*
+ * A relation on which the current transaction holds a lock that makes the workers wait for its end
+ * before they are done with the stream and its views, or with the view; InvalidOid: none. Waits for no lock.
+ */
+extern Oid	view_held_lock(Oid relid);
 
 /* True if the current transaction created the view: nothing can be fired for it yet. */
 extern bool view_created_here(Oid view);

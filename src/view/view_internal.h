@@ -86,8 +86,9 @@ typedef struct ViewRelations
 	Oid			definition;
 	Oid			results;
 } ViewRelations;
-extern Oid	view_make_definition(const char *view_name, RawStmt *raw, const char *query);
-extern Oid	view_make_results(const char *view_name, Oid definition, Oid time_type);
+extern bool view_claim_name(const char *name, Oid schema);
+extern Oid	view_make_definition(Oid view_schema, const char *view_name, RawStmt *raw, const char *query);
+extern Oid	view_make_results(Oid view_schema, const char *view_name, Oid definition, Oid time_type);
 extern Oid	view_make_view(Oid schema, const char *view_name, Oid results);
 extern void view_record_dependencies(const ViewRelations *relations, Oid stream);
 extern char *view_qualified_name(Oid relid);
@@ -107,6 +108,7 @@ extern List *view_current_settings(void);
 extern void results_replace(const ViewRow *row, EventTime start, EventTime end,
 							int64 expected_events, Accounted *set);
 extern void results_forget_plans(Oid view);
+extern void results_sweep_plans(void);
 extern void results_delete_all(const ViewRow *row);
 
 #endif							/* AION_VIEW_INTERNAL_H */

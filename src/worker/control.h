@@ -70,6 +70,9 @@ extern void control_poke(Oid database, bool afresh);
  */
 extern void control_wake(void);
 
+/* True if this database has a scheduler. */
+extern bool control_served(void);
+
 /* Sets the scheduler's (I/O worker's) latch in any case, if there is one. */
 extern void control_wake_scheduler(void);
 extern void control_wake_io(void);

@@ -226,6 +226,19 @@ request_done(Request *request)
 	return done;
 }
 
+bool
+control_served(void)
+{
+	DatabaseEntry *entry;
+	bool		served;
+
+	LWLockAcquire(control->lock, LW_SHARED);
+	entry = control_find_database(MyDatabaseId);
+	served = entry != NULL && entry->scheduler != NULL;
+	LWLockRelease(control->lock);
+	return served;
+}
+
 /*
  * Looks once a second whether there still is a scheduler, so that its death, or
  * a latch set too early, costs a second and not the time-out.

@@ -182,9 +182,15 @@ note_streams(List *relids)
 		if (!ConditionalLockRelationOid(relid, AccessShareLock))
 		{
 			SchedStream *stream = sched_stream(relid);
+			ListCell   *lv;
 
+			/* stays as it was known, and so do its views, which view_list() leaves out */
 			if (stream != NULL)
+			{
 				stream->seen = true;
+				foreach(lv, stream->views)
+					((SchedView *) lfirst(lv))->seen = true;
+			}
 			all = false;
 			continue;
 		}

@@ -281,7 +281,7 @@ run_job(IOTask *task)
 	CommitTransactionCommand();
 	DEBUG_POINT("io-after-commit");
 	MemoryContextSwitchTo(io_context);
-	if (task->moved > 0)
+	if (task->moved > 0 || task->job == IO_FOLD)
 	{
 		if (task->job == IO_DESTAGE)
 			mbucket_reclaim_one(task->facts->journal, task->bucket);
@@ -371,6 +371,9 @@ io_stream_once(StreamFacts *facts)
 	MemoryContextSwitchTo(io_context);
 	memory = remember(facts->journal);
 
+	/* what old scans held back, rolled back transactions left, and failed jobs marked in vain */
+	(void) mbucket_reclaim(facts->journal);
+
 	if (facts->fold_done < facts->fold_wanted || facts->destage_done < facts->destage_wanted)
 		result = empty_journal(facts);
 	if (result == IO_OK && facts->purge_before > facts->purged_before)
@@ -391,7 +394,6 @@ io_stream_once(StreamFacts *facts)
 	}
 	if (result == IO_LOCKED)
 		again = sooner(again, LOCKED_MS);
-	(void) mbucket_reclaim(facts->journal);	/* what old scans held back, and aborted transactions left */
 	return again;
 }
 

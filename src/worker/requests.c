@@ -29,6 +29,7 @@
 
 #include "stream/registry.h"
 #include "stream/stream.h"
+#include "view/view.h"
 #include "worker/control.h"
 #include "worker/table_row.h"
 
@@ -121,13 +122,15 @@ check_view_owner(Oid view)
 }
 
 /*
- * The scheduler can't see what this transaction has done, and may have to wait
- * for locks that it holds: so a transaction that wrote to a stream, or made what is
- * asked for, is refused.
+ * The scheduler can't see what this transaction has done, and would wait for locks
+ * that it holds: so a transaction that wrote to a stream, made what is asked for, or
+ * locked what the workers need, is refused.
  */
 static void
 check_transaction(const char *function, const char *table, Oid relid)
 {
+	Oid			locked;
+
 	control_require();
 	PreventCommandDuringRecovery(function);
 	if (stream_transaction_has_written())
@@ -141,6 +144,14 @@ check_transaction(const char *function, const char *table, Oid relid)
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("%s cannot run in the transaction that created or changed \"%s\"",
 						function, get_rel_name(relid)),
+				 errhint("Call it after COMMIT.")));
+	locked = view_held_lock(relid);
+	if (OidIsValid(locked))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run in a transaction that holds a lock on \"%s\"",
+						function, get_rel_name(locked)),
+				 errdetail("aion's workers would wait for that lock, and the transaction for them."),
 				 errhint("Call it after COMMIT.")));
 }
 
@@ -183,6 +194,21 @@ get_timeout_argument(FunctionCallInfo fcinfo, int n)
 
 /* ---- answers ---- */
 
+/* Says that the time-out has passed, and what may be the matter. */
+static void
+report_timeout(const char *name)
+{
+	bool		served = control_served();
+
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("timed out while waiting for aion's workers to process \"%s\"", name),
+			 served ? errdetail("The work goes on in the background.") :
+			 errdetail("No aion scheduler serves this database."),
+			 served ? errhint("See aion.workers and aion.windows; a long transaction that holds a lock on the stream or the view delays it.") :
+			 errhint("See aion.workers; if no background worker slot is free, raise max_worker_processes.")));
+}
+
 /* Posts a request and turns its result into an error or warnings. */
 static void
 ask_scheduler(Request *request, int64 timeout_ms, bool show_error)
@@ -190,11 +216,7 @@ ask_scheduler(Request *request, int64 timeout_ms, bool show_error)
 	char	   *name = get_rel_name(request->relation);
 
 	if (!request_wait(request, timeout_ms))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("timed out while waiting for aion's workers to process \"%s\"", name),
-				 errdetail("The work goes on in the background."),
-				 errhint("See aion.workers and aion.windows; a long transaction that holds a lock on the stream or the view delays it.")));
+		report_timeout(name);
 	switch (request->result)
 	{
 		case REQUEST_OK:
@@ -257,11 +279,12 @@ aion_sync(PG_FUNCTION_ARGS)
 
 PG_FUNCTION_INFO_V1(aion_refresh);
 
-/* aion.refresh(view regclass, window_start timestamptz) */
+/* aion.refresh(view regclass, window_start timestamptz, timeout interval) */
 Datum
 aion_refresh(PG_FUNCTION_ARGS)
 {
 	Request		request = {.kind = REQUEST_REFRESH};
+	int64		timeout = get_timeout_argument(fcinfo, 2);
 
 	request.relation = get_relation_argument(fcinfo, 0, "view");
 	request.one_window = !PG_ARGISNULL(1);
@@ -269,23 +292,24 @@ aion_refresh(PG_FUNCTION_ARGS)
 		request.time = get_time_argument(fcinfo, 1);
 	check_view_owner(request.relation);
 	check_transaction("aion.refresh()", "view_def", request.relation);
-	ask_scheduler(&request, -1, true);
+	ask_scheduler(&request, timeout, true);
 	PG_RETURN_VOID();
 }
 
 PG_FUNCTION_INFO_V1(aion_destage);
 
-/* aion.destage(stream regclass) */
+/* aion.destage(stream regclass, timeout interval) */
 Datum
 aion_destage(PG_FUNCTION_ARGS)
 {
 	Request		request = {.kind = REQUEST_DESTAGE};
+	int64		timeout = get_timeout_argument(fcinfo, 1);
 
 	request.relation = get_relation_argument(fcinfo, 0, "stream");
 	check_stream_owner(request.relation);
 	check_transaction("aion.destage()", "stream_def", request.relation);
 	if (stream_is_registered(request.relation))
-		ask_scheduler(&request, -1, false);
+		ask_scheduler(&request, timeout, false);
 	PG_RETURN_VOID();
 }
 
@@ -335,11 +359,12 @@ aion_advance_watermark(PG_FUNCTION_ARGS)
 
 PG_FUNCTION_INFO_V1(aion_reset_watermark);
 
-/* aion.reset_watermark(stream regclass, ts timestamptz): at once, by the scheduler between two passes */
+/* aion.reset_watermark(stream regclass, ts timestamptz, timeout interval): at once, by the scheduler between two passes */
 Datum
 aion_reset_watermark(PG_FUNCTION_ARGS)
 {
 	Request		request = {.kind = REQUEST_RESET_WATERMARK};
+	int64		timeout = get_timeout_argument(fcinfo, 2);
 
 	request.relation = get_relation_argument(fcinfo, 0, "stream");
 	request.time = get_time_argument(fcinfo, 1);
@@ -347,6 +372,6 @@ aion_reset_watermark(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("aion.reset_watermark()");
 	check_transaction("aion.reset_watermark()", "stream_def", request.relation);
 	if (stream_is_registered(request.relation))
-		ask_scheduler(&request, -1, false);
+		ask_scheduler(&request, timeout, false);
 	PG_RETURN_VOID();
 }

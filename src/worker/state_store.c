@@ -117,8 +117,10 @@ static Statement set_aside_insert = {
 	SPI_OK_INSERT, 6, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZARRAYOID, BYTEAARRAYOID,
 TEXTARRAYOID, BOOLARRAYOID}, NULL};
 
+/* Not of events ahead of the clock: a window does not miss them, whenever its view was made. */
 static Statement set_aside_times = {
-	"SELECT event_time FROM aion.set_aside WHERE stream = $1 AND NOT partial",
+	"SELECT event_time FROM aion.set_aside WHERE stream = $1 AND NOT partial"
+	" AND reason <> '" REASON_AHEAD "'",
 SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
 
 /*
