@@ -127,7 +127,8 @@ sub result
 	$self->{waiting} = undef;
 	chomp $out;
 	my $lost = $sqlstate eq '' || $out =~ /server closed the connection|terminating connection|no connection to the server/;
-	return { lost => $lost, ok => $error eq 'false' && $out !~ /^(psql:.*)?(ERROR|FATAL|PANIC):/m, out => $out, sqlstate => $sqlstate, sql => $sql };
+	# an answer that arrived together with word of a crash is mixed up with it: as good as none
+	return { lost => $lost, ok => !$lost && $error eq 'false' && $out !~ /^(psql:.*)?(ERROR|FATAL|PANIC):/m, out => $out, sqlstate => $sqlstate, sql => $sql };
 }
 
 sub query
