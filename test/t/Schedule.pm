@@ -209,7 +209,7 @@ sub _write
 sub _begin
 {
 	my ($self, $s) = @_;
-	my $isolation = chance(0.15) ? ' ISOLATION LEVEL ' . pick('REPEATABLE READ', 'SERIALIZABLE') : '';
+	my $isolation = chance(0.15) ? ' ISOLATION LEVEL REPEATABLE READ' : '';
 	$self->_run($s, "BEGIN$isolation") or return 0;
 	$s->{open} = 1;
 	$s->{tx} = ++$self->{serial};
