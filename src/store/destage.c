@@ -56,12 +56,7 @@ pin_bucket(StreamSlot *slot, int64 number)
 	pin->callback.arg = pin;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &pin->callback);
 
-	/* A5 */
-	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-	pin->bucket = mbucket_find(slot, number);
-	if (pin->bucket)
-		pg_atomic_fetch_add_u32(&pin->bucket->pins, 1);
-	LWLockRelease(area_stream_lock(slot));
+	pin->bucket = mbucket_pin(slot, number);
 	return pin->bucket ? pin : NULL;
 }
 

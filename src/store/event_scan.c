@@ -57,8 +57,7 @@ struct EventScan
 {
 	MemoryContext context;		/* what outlives a call is allocated here */
 	const StreamStorage *storage;
-	Snapshot	snapshot;
-	FullSnapshot full;			/* the same */
+	FullSnapshot snapshot;
 	EventTime	low;			/* low <= time < high */
 	EventTime	high;
 	bool		exact;
@@ -138,8 +137,7 @@ event_scan_begin(const StreamStorage *storage, Snapshot snapshot, EventTime low,
 
 	scan->context = CurrentMemoryContext;
 	scan->storage = storage;
-	scan->snapshot = snapshot;
-	scan->full = full_snapshot(snapshot);
+	scan->snapshot = full_snapshot(snapshot);
 	scan->low = low;
 	scan->high = high;
 	scan->exact = exact;
@@ -219,23 +217,13 @@ pin_next_bucket(EventScan *scan)
 	while (scan->next_number < scan->nnumbers)
 	{
 		int			i = scan->next_number++;
-		MBucket    *bucket;
-		bool		readable = false;
 
-		/* A5: the pin must be in place before anybody can sweep the bucket */
-		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-		bucket = mbucket_find(slot, scan->numbers[i]);
-		if (bucket)
-		{
-			readable = visible_freed_by(&bucket->freed_by, &scan->full);
-			pg_atomic_fetch_add_u32(&bucket->pins, 1);
-			scan->pinned = bucket;
-		}
-		LWLockRelease(area_stream_lock(slot));
-		if (bucket == NULL)
+		scan->pinned = mbucket_pin(slot, scan->numbers[i]);
+		if (scan->pinned == NULL)
 			continue;
 
-		if (!readable)
+		/* stands still while the bucket is pinned, as only a sweep changes it */
+		if (!visible_freed_by(&scan->pinned->freed_by, &scan->snapshot))
 		{
 			scan_unpin(scan);
 			continue;
@@ -252,12 +240,12 @@ pin_next_bucket(EventScan *scan)
 static bool
 chunk_is_seen(EventScan *scan)
 {
-	if (chunk_visible(scan->chunk, &scan->full, scan->flush_limit))
+	if (chunk_visible(scan->chunk, &scan->snapshot, scan->flush_limit))
 		return true;
 	if (IsolationIsSerializable())
 		CheckForSerializableConflictOut(scan->journal,
 										XidFromFullTransactionId(scan->chunk->top),
-										scan->snapshot);
+										scan->snapshot.snapshot);
 	return false;
 }
 
@@ -318,7 +306,7 @@ static bool
 journal_needed(EventScan *scan)
 {
 	FullTransactionId clean_since;
-	bool		all_freed_visible;
+	FreedBy		freed_by;
 
 	if (scan->slot == NULL)
 		return true;
@@ -328,10 +316,11 @@ journal_needed(EventScan *scan)
 
 	LWLockAcquire(area_stream_lock(scan->slot), LW_SHARED);
 	clean_since = scan->slot->clean_since;
-	all_freed_visible = visible_freed_by(&scan->slot->freed_by, &scan->full);
+	freed_by = scan->slot->freed_by;
 	LWLockRelease(area_stream_lock(scan->slot));
 	return !FullTransactionIdIsValid(clean_since) ||
-		!visible_committed(clean_since, &scan->full) || !all_freed_visible;
+		!visible_committed(clean_since, &scan->snapshot) ||
+		!visible_freed_by(&freed_by, &scan->snapshot);
 }
 
 static bool
@@ -378,14 +367,14 @@ next_phase(EventScan *scan)
 	}
 	else if (scan->phase == SCAN_JOURNAL && scan->journal && journal_needed(scan))
 	{
-		scan->journal_scan = table_beginscan_strat(scan->journal, scan->snapshot, 0, NULL,
+		scan->journal_scan = table_beginscan_strat(scan->journal, scan->snapshot.snapshot, 0, NULL,
 												   true, false);
 		scan->tuple_context = AllocSetContextCreate(CurrentMemoryContext, "aion journal tuple",
 													ALLOCSET_DEFAULT_SIZES);
 	}
 	else if (scan->phase == SCAN_BLOCKS && scan->journal)
 	{
-		pbucket_scan_begin(&scan->blocks, scan->storage, scan->snapshot,
+		pbucket_scan_begin(&scan->blocks, scan->storage, scan->snapshot.snapshot,
 						   scan->low_bucket, scan->high_bucket);
 		scan->blocks_open = true;
 		scan->reader = pbucket_reader_create(scan->storage, scan->columns);

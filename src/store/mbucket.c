@@ -162,8 +162,8 @@ hash_head(const StreamSlot *slot, int64 number)
  * Hash chains run through buckets of different slots, whose locks differ, so a
  * chain is guarded by the area's spinlock on top of A1: it is a few links long.
  */
-static MBucket *
-hash_search_chain(StreamSlot *slot, int64 number)
+MBucket *
+mbucket_find(StreamSlot *slot, int64 number)
 {
 	int32		slot_number = slot - area_slots;
 	int32		i;
@@ -174,12 +174,6 @@ hash_search_chain(StreamSlot *slot, int64 number)
 			break;
 	SpinLockRelease(&area->mutex);
 	return i == AREA_NONE ? NULL : &area_buckets[i];
-}
-
-MBucket *
-mbucket_find(StreamSlot *slot, int64 number)
-{
-	return hash_search_chain(slot, number);
 }
 
 static MBucket *
@@ -247,7 +241,22 @@ bucket_remove(StreamSlot *slot, MBucket *bucket)
 	area_free_bucket(index);
 }
 
-/* Drops a scan's pin; without a lock (A5). */
+/* Pins a bucket, so that nothing of it is freed; NULL if memory has none of that number. */
+MBucket *
+mbucket_pin(StreamSlot *slot, int64 number)
+{
+	MBucket    *bucket;
+
+	/* A5: the pin must be in place before anybody can sweep the bucket */
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	bucket = mbucket_find(slot, number);
+	if (bucket)
+		pg_atomic_fetch_add_u32(&bucket->pins, 1);
+	LWLockRelease(area_stream_lock(slot));
+	return bucket;
+}
+
+/* Drops a pin; without a lock (A5). */
 void
 mbucket_unpin(MBucket *bucket)
 {
@@ -748,27 +757,13 @@ mbucket_reclaim_one(Oid journal, int64 number)
 		reclaim_bucket(slot, number, reclaim_horizon());
 }
 
-int64
+void
 mbucket_reclaim(Oid journal)
 {
 	StreamSlot *slot = mbucket_slot(journal, false, false);
-	int64		waiting = 0;
 
-	if (slot == NULL)
-		return 0;
-	mbucket_reclaim_slot(slot);
-
-	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-	for (int32 i = slot->first_bucket; i != AREA_NONE; i = area_buckets[i].next)
-	{
-		MBucket    *bucket = &area_buckets[i];
-
-		if (bucket->first_chunk &&
-			FullTransactionIdIsValid(((Chunk *) AREA_DEREF(bucket->first_chunk))->xmax))
-			waiting += (int64) bucket->npages * AREA_PAGE_SIZE;
-	}
-	LWLockRelease(area_stream_lock(slot));
-	return waiting;
+	if (slot)
+		mbucket_reclaim_slot(slot);
 }
 
 /*

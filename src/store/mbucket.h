@@ -29,9 +29,8 @@ extern MBucketInfo *mbucket_list(Oid journal, int *n);
 /*
  * Frees chunks that were destaged or purged by a committed transaction, or
  * written by an aborted one, and clears marks of aborted destages.
- * Returns the bytes still waiting (for a scan to end).
  */
-extern int64 mbucket_reclaim(Oid journal);
+extern void mbucket_reclaim(Oid journal);
 
 /* The same of one bucket, after a transaction that moved it. */
 extern void mbucket_reclaim_one(Oid journal, int64 number);

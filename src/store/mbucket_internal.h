@@ -18,6 +18,7 @@ extern void mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox,
 extern int64 *mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n);
 extern Chunk *mbucket_chunk_of(StreamSlot *slot, int64 number, FullTransactionId top,
 							   const ItemPointerData *tid);
+extern MBucket *mbucket_pin(StreamSlot *slot, int64 number);
 extern void mbucket_unpin(MBucket *bucket);
 extern void mbucket_reclaim_slot(StreamSlot *slot);
 

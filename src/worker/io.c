@@ -286,7 +286,7 @@ run_job(IOTask *task)
 		if (task->job == IO_DESTAGE)
 			mbucket_reclaim_one(task->facts->journal, task->bucket);
 		else
-			(void) mbucket_reclaim(task->facts->journal);
+			mbucket_reclaim(task->facts->journal);
 	}
 	CHECK_FOR_INTERRUPTS();
 	return result;
@@ -372,7 +372,7 @@ io_stream_once(StreamFacts *facts)
 	memory = remember(facts->journal);
 
 	/* what old scans held back, rolled back transactions left, and failed jobs marked in vain */
-	(void) mbucket_reclaim(facts->journal);
+	mbucket_reclaim(facts->journal);
 
 	if (facts->fold_done < facts->fold_wanted || facts->destage_done < facts->destage_wanted)
 		result = empty_journal(facts);

@@ -177,12 +177,25 @@ sub _sql
 	die "connection lost again and again: $sql";
 }
 
-# Runs a statement in a session that is expected to work; false if the connection is gone.
+# True if a serializable transaction was told to try again, as it may be at any statement; it is rolled back then, and
+# nobody tries again. Any other transaction must not be told so.
+sub _told_to_retry
+{
+	my ($self, $s, $result) = @_;
+	return 0 unless $s->{serializable} && $result->{out} =~ /ERROR:  could not serialize access/;
+	$s->{open} = 0;
+	my $rollback = $s->{session}->query('ROLLBACK');
+	$self->_lost($s) if $rollback->{lost};
+	return 1;
+}
+
+# Runs a statement in a session that is expected to work; false if the transaction or the connection is gone.
 sub _run
 {
 	my ($self, $s, $sql) = @_;
 	my $result = $s->{session}->query($sql);
 	return 1 if $result->{ok};
+	return 0 if $self->_told_to_retry($s, $result);
 	die "session $s->{index}: failed: " . substr($sql, 0, 500) . "\n$result->{out}" unless $result->{lost};
 	$self->_lost($s);
 	return 0;
@@ -209,7 +222,8 @@ sub _write
 sub _begin
 {
 	my ($self, $s) = @_;
-	my $isolation = chance(0.15) ? ' ISOLATION LEVEL REPEATABLE READ' : '';
+	my $isolation = chance(0.15) ? ' ISOLATION LEVEL ' . pick('REPEATABLE READ', 'SERIALIZABLE') : '';
+	$s->{serializable} = $isolation =~ /SERIALIZABLE/;
 	$self->_run($s, "BEGIN$isolation") or return 0;
 	$s->{open} = 1;
 	$s->{tx} = ++$self->{serial};
@@ -278,6 +292,7 @@ sub _run_value
 	my ($self, $s, $sql) = @_;
 	my $result = $s->{session}->query($sql);
 	return $result->{out} if $result->{ok};
+	return if $self->_told_to_retry($s, $result);
 	die "failed: $sql\n$result->{out}" unless $result->{lost};
 	$self->_lost($s);
 	return;
@@ -317,7 +332,7 @@ sub _finish_busy
 	$s->{open} = 0;
 	if ($result->{ok}) { push @{ $self->{acked} }, $s->{tx} }
 	elsif ($result->{lost} || $result->{out} =~ /FATAL|terminating connection|the database system is/) { $self->_lost($s) }
-	else { die "failed: " . substr($result->{sql}, 0, 300) . "\n$result->{out}" }
+	elsif (!$self->_told_to_retry($s, $result)) { die "failed: " . substr($result->{sql}, 0, 300) . "\n$result->{out}" }
 	return;
 }
 
