@@ -21,13 +21,18 @@
  *	  them before they know that it has committed. All other chunk fields are
  *	  set under A1 before the chunk is linked, but for xmax and flags (A4).
  * A3 A spinlock in the header guards the free lists.
- * A4 A chunk's flags and xmax are written under the stream lock in exclusive
- *	  mode. Whoever has pinned the bucket reads both bare: they change from one
+ * A4 A chunk's xmax and set_aside are written under the stream lock in
+ *	  exclusive mode, its "accounted" once and without a lock by accounting. Whoever
+ *	  has pinned the bucket reads all of them bare: they change from one
  *	  state that a snapshot reads correctly to another such. A chunk that is
- *	  still in the inbox is not freed.
+ *	  not accounted for is not freed unless its xmin is invalid.
  * A5 Chunks and pages of a bucket are freed only while it is not pinned, under
  *	  its stream lock in exclusive mode. A pin is taken in shared mode at least
  *	  (hence atomic), and dropped without a lock.
+ * A6 Inbox entries that accounting has taken over (StreamSlot.taken) are linked
+ *	  and given back by it alone, without a lock. What a transaction wrote into
+ *	  its entry is read by accounting when the transaction has ended for a
+ *	  snapshot; taking the snapshot orders the two.
  */
 #ifndef AION_AREA_INTERNAL_H
 #define AION_AREA_INTERNAL_H
@@ -66,12 +71,9 @@ typedef struct Chunk
 	int32		nevents;
 	uint32		length;			/* of the packed events, in bytes */
 	ItemPointerData tid;		/* of the journal tuple */
-	uint16		flags;
+	bool		accounted;		/* committed and accounted for: no need to ask pg_xact */
+	bool		set_aside;		/* xmax is a scheduler's pass that set events aside */
 } Chunk;
-
-#define CHUNK_ACCOUNTED		0x01	/* committed and accounted for: no need to ask pg_xact */
-#define CHUNK_FROZEN		0x02	/* and visible to all */
-#define CHUNK_SET_ASIDE		0x04	/* xmax is a scheduler's pass that set events aside */
 
 #define CHUNK_EVENTS(chunk)	((char *) (chunk) + MAXALIGN(sizeof(Chunk)))
 
@@ -90,6 +92,7 @@ typedef struct FreedBy
 typedef struct PageHeaderArea
 {
 	int32		next;			/* next page of the bucket, or of the free list */
+	int32		prev;			/* previous page of the bucket */
 	uint16		free;			/* offset of the first free byte in the page */
 	uint16		live;			/* chunks not freed yet */
 } PageHeaderArea;
@@ -103,10 +106,13 @@ typedef struct MBucket
 	int32		prev;
 	AreaPtr		first_chunk;
 	AreaPtr		last_chunk;
+	AreaPtr		swept_to;		/* last chunk that the sweep under way has kept; 0: none */
 	int32		first_page;
 	int32		open_page;		/* where the next chunk is tried */
 	int32		npages;
 	int32		nevents;
+	uint32		marks;			/* how often chunks were marked, as moved out or rolled back, */
+	uint32		swept_marks;	/* and after how many of these all such chunks were freed */
 	pg_atomic_uint32 pins;		/* scans that are on it (A5) */
 	FreedBy		freed_by;
 	TimestampTz changed;		/* when a chunk was last added */
@@ -115,7 +121,7 @@ typedef struct MBucket
 /* What one transaction has put into one stream and accounting has not seen. */
 typedef struct InboxXact
 {
-	int32		next;			/* in the slot's list, or in the free list */
+	int32		next;			/* in a list of the slot, or in the free list */
 	FullTransactionId top;
 	AreaPtr		first_chunk;
 	AreaPtr		last_chunk;
@@ -130,8 +136,9 @@ typedef struct StreamSlot
 	Oid			journal;
 	FullTransactionId creator;	/* transaction that made the slot: its journal may be uncommitted */
 	int32		first_bucket;
-	int32		first_inbox;
+	int32		first_inbox;	/* entries that are new since accounting last took them over */
 	int32		last_inbox;
+	int32		taken;			/* those that it has (A6) */
 
 	/*
 	 * Latest transaction that has written to the stream without an inbox

@@ -28,14 +28,10 @@
 #include "store/pbucket.h"
 #include "time/bucket.h"
 
-/* Entries that arrivals_pending() asks about before it takes the rest for finished. */
-#define PENDING_PROBES 16
-
 /* An inbox entry that a pass has dealt with. */
 typedef struct FinishedXact
 {
 	int32		inbox;
-	AreaPtr		first_chunk;
 	bool		committed;
 } FinishedXact;
 
@@ -82,8 +78,6 @@ bool
 arrivals_pending(const StreamStorage *storage, bool *unfinished)
 {
 	StreamSlot *slot = mbucket_slot(storage->journal, true, false);
-	FullTransactionId probes[PENDING_PROBES];
-	int			nprobes = 0;
 	bool		more;
 
 	*unfinished = false;
@@ -92,64 +86,46 @@ arrivals_pending(const StreamStorage *storage, bool *unfinished)
 
 	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
 	more = FullTransactionIdIsValid(slot->overflow) || FullTransactionIdIsValid(slot->inherited);
-	for (int32 i = slot->first_inbox; i != AREA_NONE && !more; i = area_inbox[i].next)
-	{
-		if (nprobes == PENDING_PROBES)
-			more = true;
-		else
-			probes[nprobes++] = area_inbox[i].top;
-	}
 	LWLockRelease(area_stream_lock(slot));
+	if (more)
+		return true;
 
-	for (int i = 0; i < nprobes; i++)
+	/* no more than there are connections are in progress */
+	for (int32 i = mbucket_take_inbox(slot); i != AREA_NONE; i = area_inbox[i].next)
 	{
-		if (!TransactionIdIsInProgress(XidFromFullTransactionId(probes[i])))
+		if (!TransactionIdIsInProgress(XidFromFullTransactionId(area_inbox[i].top)))
 			return true;
 		*unfinished = true;
 	}
-	return more;
+	return false;
 }
 
-/* Copies the inbox entries of transactions that had ended when the pass's snapshot, "now", was taken. */
-static FinishedXact *
-list_finished(StreamSlot *slot, const Accounted *now, Arrivals *arrivals,
-			  FullTransactionId **tops, BlockRange **ranges)
+/* Lists the inbox entries of transactions that had ended when the pass's snapshot, "now", was taken. */
+static void
+list_finished(StreamSlot *slot, const Accounted *now, Arrivals *arrivals)
 {
 	InboxCut   *cut = arrivals->cut;
-	int			capacity = 0;
-	int			n;
+	int			capacity = 256;
 
-	/* no palloc under the lock (I8): entries are only appended meanwhile */
-	do
+	cut->finished = palloc(sizeof(FinishedXact) * capacity);
+	for (int32 i = mbucket_take_inbox(slot); i != AREA_NONE; i = area_inbox[i].next)
 	{
-		capacity = capacity ? capacity * 4 : 256;
-		cut->finished = palloc_extended(sizeof(FinishedXact) * capacity, MCXT_ALLOC_HUGE);
-		*tops = palloc_extended(sizeof(FullTransactionId) * capacity, MCXT_ALLOC_HUGE);
-		*ranges = palloc_extended(sizeof(BlockRange) * capacity, MCXT_ALLOC_HUGE);
-		n = 0;
-		arrivals->unfinished = false;
+		FinishedXact *xact;
 
-		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-		for (int32 i = slot->first_inbox; i != AREA_NONE && n < capacity; i = area_inbox[i].next)
+		if (!accounted_contains(now, area_inbox[i].top))
 		{
-			InboxXact  *entry = &area_inbox[i];
-
-			if (!accounted_contains(now, entry->top))
-			{
-				arrivals->unfinished = true;
-				continue;
-			}
-			cut->finished[n].inbox = i;
-			cut->finished[n].first_chunk = entry->first_chunk;
-			(*tops)[n] = entry->top;
-			(*ranges)[n].first = entry->first_block;
-			(*ranges)[n].last = entry->last_block;
-			n++;
+			arrivals->unfinished = true;
+			continue;
 		}
-		LWLockRelease(area_stream_lock(slot));
-	} while (n == capacity);
-	cut->nfinished = n;
-	return cut->finished;
+		if (cut->nfinished == capacity)
+		{
+			capacity *= 2;
+			cut->finished = repalloc_huge(cut->finished, sizeof(FinishedXact) * capacity);
+		}
+		xact = &cut->finished[cut->nfinished++];
+		xact->inbox = i;
+		xact->committed = TransactionIdDidCommit(XidFromFullTransactionId(area_inbox[i].top));
+	}
 }
 
 /* Adds the chunks of a committed transaction, but for those of rolled back subtransactions. */
@@ -286,7 +262,8 @@ list_stragglers(InboxCut *cut, Relation journal, const Accounted *now)
 
 /*
  * Gives stragglers that have no inbox entry one. False if there is no room for all of
- * them. One that ends meanwhile is found by its entry as well.
+ * them. One that ends meanwhile is found by its entry as well. Nobody else enters them:
+ * being prepared, they write no more.
  */
 static bool
 enter_stragglers(StreamSlot *slot, const InboxCut *cut)
@@ -295,18 +272,12 @@ enter_stragglers(StreamSlot *slot, const InboxCut *cut)
 	{
 		const Straggler *straggler = &cut->stragglers[i];
 		bool		known = false;
-		int32		inbox;
 
-		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-		for (int32 j = slot->first_inbox; j != AREA_NONE && !known; j = area_inbox[j].next)
+		for (int32 j = mbucket_take_inbox(slot); j != AREA_NONE && !known; j = area_inbox[j].next)
 			known = FullTransactionIdEquals(area_inbox[j].top, straggler->top);
-		LWLockRelease(area_stream_lock(slot));
-		if (known)
-			continue;
-		inbox = mbucket_enter_inbox(slot, straggler->top);
-		if (inbox == AREA_NONE)
+		if (!known && !mbucket_enter_straggler(slot, straggler->top,
+											   straggler->range.first, straggler->range.last))
 			return false;
-		mbucket_note_journal_blocks(slot, inbox, straggler->range.first, straggler->range.last);
 	}
 	return true;
 }
@@ -329,8 +300,7 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 	InboxCut   *cut = arrivals->cut = palloc0(sizeof(InboxCut));
 	StreamSlot *slot = mbucket_slot(storage->journal, true, false);
 	Relation	journal = table_open(storage->journal, AccessShareLock);
-	FullTransactionId *tops = NULL;
-	BlockRange *ranges = NULL;
+	BlockRange *ranges;
 	Accounted  *now = accounted_from_snapshot(snapshot);
 	int			nranges = 0;
 	int			capacity = 0;
@@ -344,22 +314,26 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 		LWLockRelease(area_stream_lock(slot));
 		cut->whole_journal = FullTransactionIdIsValid(cut->overflow) ||
 			FullTransactionIdIsValid(cut->inherited);
-		list_finished(slot, now, arrivals, &tops, &ranges);
+		list_finished(slot, now, arrivals);
 	}
 
+	ranges = palloc_extended(sizeof(BlockRange) * Max(cut->nfinished, 1), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < cut->nfinished; i++)
 	{
-		FinishedXact *xact = &cut->finished[i];
+		const InboxXact *entry = &area_inbox[cut->finished[i].inbox];
+		bool		committed = cut->finished[i].committed;
 
-		xact->committed = TransactionIdDidCommit(XidFromFullTransactionId(tops[i]));
 		/* what was rolled back keeps the journal from being known as clean: it wants a fold as well */
-		if (!xact->committed && ranges[i].first != InvalidBlockNumber)
+		if (!committed && entry->first_block != InvalidBlockNumber)
 			arrivals->journal_only += BLCKSZ;
-		if (!xact->committed || cut->whole_journal || accounted_contains(prev, tops[i]))
+		if (!committed || cut->whole_journal || accounted_contains(prev, entry->top))
 			continue;
-		add_chunks(storage, arrivals, &capacity, xact->first_chunk);
-		if (ranges[i].first != InvalidBlockNumber)
-			ranges[nranges++] = ranges[i];
+		add_chunks(storage, arrivals, &capacity, entry->first_chunk);
+		if (entry->first_block != InvalidBlockNumber)
+		{
+			ranges[nranges].first = entry->first_block;
+			ranges[nranges++].last = entry->last_block;
+		}
 	}
 	if (cut->whole_journal)
 	{
@@ -488,11 +462,7 @@ mark_moved(const StreamStorage *storage, const Arrival *arrival)
 		mbucket_chunk_of(slot, arrival->bucket, arrival->top, &arrival->tid);
 	if (chunk == NULL)
 		return;
-	/* A4: the mark of an earlier pass that failed may be being cleared */
-	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
-	chunk->xmax = self;
-	chunk->flags |= CHUNK_SET_ASIDE;
-	LWLockRelease(area_stream_lock(slot));
+	mbucket_mark_set_aside(slot, arrival->bucket, chunk, self);
 }
 
 /*
@@ -529,53 +499,53 @@ arrivals_set_aside(const StreamStorage *storage, Snapshot snapshot, Arrival *arr
 	pfree(state.rest.events);
 }
 
-/* Marks the chunks of a transaction: accounted, or to be freed. Stream lock held exclusively. */
-static void
-settle_chunks(const FinishedXact *xact, const bool *chunk_committed, int *next)
+/*
+ * Marks the chunks of a transaction: accounted, or, if it or the subtransaction that wrote
+ * one was rolled back, to be freed. True if there are such. A chunk that is marked may
+ * be gone at once, so the next one's place is read before.
+ */
+static bool
+settle_chunks(const StreamStorage *storage, StreamSlot *slot, const FinishedXact *xact)
 {
-	for (AreaPtr at = xact->first_chunk; at;)
+	bool		any_dead = false;
+
+	for (AreaPtr at = area_inbox[xact->inbox].first_chunk; at;)
 	{
 		Chunk	   *chunk = AREA_DEREF(at);
 
 		at = chunk->inbox_next;
-		if (xact->committed && chunk_committed[(*next)++])
-			chunk->flags |= CHUNK_ACCOUNTED;
-		else
-			chunk->xmin = InvalidFullTransactionId;
+		pg_memory_barrier();
+		if (xact->committed && TransactionIdDidCommit(XidFromFullTransactionId(chunk->xmin)))
+		{
+			chunk->accounted = true;	/* A4 */
+			continue;
+		}
+		any_dead = true;
+		mbucket_mark_rolled_back(slot, bucket_number(storage->bucket_width, chunk->first), chunk);
 	}
+	return any_dead;
 }
 
-/*
- * Asks pg_xact, before the lock is taken, how the chunks' subtransactions
- * ended; one answer for each chunk of a committed transaction. *committed_chunks: how
- * many committed; *chunks: of how many in all.
- */
-static bool *
-ask_committed(const InboxCut *cut, int *chunks, int *committed_chunks)
+/* Takes the entries that were dealt with out of the list, and gives them back (A6). */
+static void
+remove_finished(StreamSlot *slot, const InboxCut *cut)
 {
-	int			n = 0;
-	bool	   *committed;
+	int32	   *link = &slot->taken;
 
 	for (int i = 0; i < cut->nfinished; i++)
-		for (AreaPtr at = cut->finished[i].first_chunk; at;)
-		{
-			at = ((Chunk *) AREA_DEREF(at))->inbox_next;
-			n++;
-		}
-	committed = palloc_extended(Max(n, 1), MCXT_ALLOC_HUGE);
-	*chunks = n;
-	*committed_chunks = 0;
-	n = 0;
-	for (int i = 0; i < cut->nfinished; i++)
-		for (AreaPtr at = cut->finished[i].committed ? cut->finished[i].first_chunk : 0; at;)
-		{
-			Chunk	   *chunk = AREA_DEREF(at);
+		area_inbox[cut->finished[i].inbox].top = InvalidFullTransactionId;
+	while (*link != AREA_NONE)
+	{
+		int32		inbox = *link;
 
-			committed[n] = TransactionIdDidCommit(XidFromFullTransactionId(chunk->xmin));
-			*committed_chunks += committed[n++];
-			at = chunk->inbox_next;
+		if (FullTransactionIdIsValid(area_inbox[inbox].top))
+		{
+			link = &area_inbox[inbox].next;
+			continue;
 		}
-	return committed;
+		*link = area_inbox[inbox].next;
+		area_free_inbox(inbox);
+	}
 }
 
 void
@@ -583,48 +553,26 @@ arrivals_accounted(const StreamStorage *storage, Arrivals *arrivals)
 {
 	StreamSlot *slot = mbucket_slot(storage->journal, false, false);
 	InboxCut   *cut = arrivals->cut;
-	bool	   *committed;
-	int32	   *link;
-	int32		last = AREA_NONE;
-	int			next = 0;
-	int			chunks;
-	int			committed_chunks;
+	bool		any_dead = false;
 	bool		stragglers_entered;
 
 	if (slot == NULL)
 		return;
-	committed = ask_committed(cut, &chunks, &committed_chunks);
-	stragglers_entered = cut->whole_journal && enter_stragglers(slot, cut);
-
-	/* A1: the inbox list and the chunks' flags change */
-	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	for (int i = 0; i < cut->nfinished; i++)
+		any_dead |= settle_chunks(storage, slot, &cut->finished[i]);
+	remove_finished(slot, cut);
+	if (cut->whole_journal)
 	{
-		settle_chunks(&cut->finished[i], committed, &next);
-		area_inbox[cut->finished[i].inbox].top = InvalidFullTransactionId;
+		stragglers_entered = enter_stragglers(slot, cut);
+		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+		if (cut->overflow_done && FullTransactionIdEquals(slot->overflow, cut->overflow))
+			slot->overflow = InvalidFullTransactionId;
+		if (stragglers_entered)
+			slot->inherited = InvalidFullTransactionId;
+		LWLockRelease(area_stream_lock(slot));
 	}
-	for (link = &slot->first_inbox; *link != AREA_NONE;)
-	{
-		int32		inbox = *link;
-
-		if (FullTransactionIdIsValid(area_inbox[inbox].top))
-		{
-			last = inbox;
-			link = &area_inbox[inbox].next;
-			continue;
-		}
-		*link = area_inbox[inbox].next;
-		area_free_inbox(inbox);
-	}
-	slot->last_inbox = last;
-	if (cut->overflow_done && FullTransactionIdEquals(slot->overflow, cut->overflow))
-		slot->overflow = InvalidFullTransactionId;
-	if (stragglers_entered)
-		slot->inherited = InvalidFullTransactionId;
-	LWLockRelease(area_stream_lock(slot));
-	if (committed_chunks < chunks)
-		mbucket_reclaim_slot(slot); /* something was rolled back */
-	pfree(committed);
+	if (any_dead)
+		mbucket_reclaim_slot(slot);
 }
 
 /*

@@ -24,6 +24,7 @@
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
 #include "store/pbucket.h"
+#include "store/visibility.h"
 #include "time/bucket.h"
 
 /* A pinned bucket, let go when the context is reset after an error. */
@@ -81,15 +82,9 @@ list_movable(MBucket *bucket, const Accounted *set, int *n)
 	Chunk	  **chunks = palloc(sizeof(Chunk *) * capacity);
 
 	*n = 0;
-	for (AreaPtr at = bucket->first_chunk; at;)
+	for (Chunk *chunk = NULL; (chunk = mbucket_next_chunk(bucket, chunk)) != NULL;)
 	{
-		Chunk	   *chunk;
-
-		/* pairs with the barrier in mbucket_reserve() */
-		pg_read_barrier();
-		chunk = AREA_DEREF(at);
-		at = chunk->next;
-		if (!(chunk->flags & CHUNK_ACCOUNTED) || !accounted_contains(set, chunk->top) ||
+		if (!chunk->accounted || !accounted_contains(set, chunk->top) ||
 			!not_moved(chunk))
 			continue;
 		if (*n == capacity)
@@ -107,7 +102,7 @@ list_movable(MBucket *bucket, const Accounted *set, int *n)
 
 /* Deletes the journal tuples of chunks and marks them as moved out. */
 static void
-remove_chunks(StreamSlot *slot, Chunk **chunks, int n, Relation journal)
+remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation journal)
 {
 	FullTransactionId self = GetTopFullTransactionId();
 
@@ -120,10 +115,11 @@ remove_chunks(StreamSlot *slot, Chunk **chunks, int n, Relation journal)
 	{
 		/* A4 */
 		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+		bucket->marks++;
 		for (int end = Min(n, i + MARK_BATCH); i < end; i++)
 		{
 			chunks[i]->xmax = self;
-			chunks[i]->flags &= ~CHUNK_SET_ASIDE;
+			chunks[i]->set_aside = false;
 		}
 		LWLockRelease(area_stream_lock(slot));
 	}
@@ -152,7 +148,7 @@ destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number)
 		DEBUG_POINT("destage-blocks-added");
 		moved = pbucket_writer_end(writer);
 		DEBUG_POINT("destage-blocks-written");
-		remove_chunks(slot, chunks, n, journal);
+		remove_chunks(slot, pin->bucket, chunks, n, journal);
 		DEBUG_POINT("destage-journal-deleted");
 		table_close(journal, NoLock);
 	}
@@ -360,7 +356,7 @@ purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 las
 			purged += chunks[j]->nevents;
 			*last = Max(*last, chunks[j]->last);
 		}
-		remove_chunks(slot, chunks, nchunks, journal);
+		remove_chunks(slot, pin->bucket, chunks, nchunks, journal);
 		pfree(chunks);
 		release_pin(pin);
 	}
@@ -402,6 +398,7 @@ destage_purge(const StreamStorage *storage, const Accounted *set, EventTime befo
 	/* the last bucket that ends at or before "before" */
 	int64		last_bucket = bucket_number(storage->bucket_width, before) - 1;
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	FullSnapshot full = full_snapshot(snapshot);
 	Relation	journal = table_open(storage->journal, RowExclusiveLock);
 	int64		purged;
 
@@ -410,7 +407,8 @@ destage_purge(const StreamStorage *storage, const Accounted *set, EventTime befo
 	DEBUG_POINT("purge-blocks-deleted");
 	if (slot)
 		purged += purge_memory(slot, journal, set, last_bucket, last);
-	purged += purge_journal(journal, snapshot, set, last_bucket, last);
+	if (slot == NULL || !visible_clean(slot, &full))
+		purged += purge_journal(journal, snapshot, set, last_bucket, last);
 	DEBUG_POINT("purge-journal-deleted");
 	UnregisterSnapshot(snapshot);
 	table_close(journal, NoLock);

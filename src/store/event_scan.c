@@ -254,20 +254,15 @@ next_memory_run(EventScan *scan)
 {
 	for (;;)
 	{
-		AreaPtr		next;
-
 		CHECK_FOR_INTERRUPTS();
 		if (scan->pinned == NULL && !pin_next_bucket(scan))
 			return false;
-		next = scan->chunk ? scan->chunk->next : scan->pinned->first_chunk;
-		/* pairs with the barrier in mbucket_reserve() */
-		pg_read_barrier();
-		if (next == 0)
+		scan->chunk = mbucket_next_chunk(scan->pinned, scan->chunk);
+		if (scan->chunk == NULL)
 		{
 			scan_unpin(scan);
 			continue;
 		}
-		scan->chunk = AREA_DEREF(next);
 		if (scan->chunk->last >= scan->low && scan->chunk->first < scan->high &&
 			is_accounted(scan, scan->chunk->top) &&
 			chunk_is_seen(scan))
@@ -305,7 +300,6 @@ read_from_memory(EventScan *scan, int64 bucket)
 static bool
 journal_needed(EventScan *scan)
 {
-	FullTransactionId clean_since;
 	FreedBy		freed_by;
 
 	if (scan->slot == NULL)
@@ -315,12 +309,10 @@ journal_needed(EventScan *scan)
 			return true;
 
 	LWLockAcquire(area_stream_lock(scan->slot), LW_SHARED);
-	clean_since = scan->slot->clean_since;
 	freed_by = scan->slot->freed_by;
 	LWLockRelease(area_stream_lock(scan->slot));
-	return !FullTransactionIdIsValid(clean_since) ||
-		!visible_committed(clean_since, &scan->snapshot) ||
-		!visible_freed_by(&freed_by, &scan->snapshot);
+	return !visible_freed_by(&freed_by, &scan->snapshot) ||
+		!visible_clean(scan->slot, &scan->snapshot);
 }
 
 static bool

@@ -116,14 +116,13 @@ insert_tuples(Relation journal, HeapTuple *tuples, int n, CommandId command)
 	}
 }
 
-/* Enters the transaction in the stream's inbox, before its first write. */
 static void
 writer_begin(JournalWriter *writer, Relation journal)
 {
 	writer->top = GetTopFullTransactionId();
 	writer->slot = mbucket_slot(RelationGetRelid(journal), true,
 								journal->rd_createSubid != InvalidSubTransactionId);
-	writer->inbox = writer->slot ? mbucket_enter_inbox(writer->slot, writer->top) : AREA_NONE;
+	writer->inbox = writer->slot ? INBOX_NOT_ENTERED : AREA_NONE;
 	writer->begun = true;
 }
 
@@ -143,7 +142,7 @@ reserve_chunk(JournalWriter *writer, const JournalRun *run)
 	header.flush = flush_number;
 	header.nevents = run->nevents;
 	header.length = run->length;
-	return mbucket_reserve(writer->slot, writer->inbox, run->bucket, &header);
+	return mbucket_reserve(writer->slot, &writer->inbox, run->bucket, &header);
 }
 
 /* Writes up to WRITE_BATCH runs of one command. */
@@ -163,7 +162,7 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 		tuples[i] = form_tuple(&runs[i], writer->top, chunks[i] ? area_generation() : 0);
 	}
 	if (!all_chunks && writer->slot)
-		mbucket_note_journal_write(writer->slot, writer->top);
+		mbucket_note_journal_write(writer->slot, &writer->inbox, writer->top);
 	DEBUG_POINT("journal-reserved");
 
 	insert_tuples(journal, tuples, n, runs[0].command);
@@ -220,7 +219,7 @@ journal_write_rest(const StreamStorage *storage, Relation journal, FullTransacti
 	HeapTuple	tuple = form_tuple(run, top, 0);
 
 	if (slot)
-		mbucket_note_journal_write(slot, GetTopFullTransactionId());
+		mbucket_note_journal_rewrite(slot, GetTopFullTransactionId());
 	insert_tuples(journal, &tuple, 1, GetCurrentCommandId(true));
 	pfree(tuple);
 }

@@ -65,15 +65,20 @@ mbucket_slot(Oid journal, bool create, bool journal_is_new)
 {
 	StreamSlot *slot;
 
+	static StreamSlot *latest = NULL;
+
 	if (area == NULL)
 		return NULL;
+	/* no lock: if it is the journal's now, it was when the caller locked the journal */
+	if (latest && latest->journal == journal && latest->database == MyDatabaseId)
+		return latest;
 
 	/* The lock orders the search against the assignment of slots. */
 	LWLockAcquire(area_slots_lock(), LW_SHARED);
 	slot = slot_search(journal);
 	LWLockRelease(area_slots_lock());
 	if (slot || !create)
-		return slot;
+		return latest = slot;
 
 	LWLockAcquire(area_slots_lock(), LW_EXCLUSIVE);
 	slot = slot_search(journal);
@@ -87,7 +92,7 @@ mbucket_slot(Oid journal, bool create, bool journal_is_new)
 		slot->database = MyDatabaseId;
 		slot->journal = journal;
 		slot->creator = GetTopFullTransactionIdIfAny();
-		slot->first_bucket = slot->first_inbox = slot->last_inbox = AREA_NONE;
+		slot->first_bucket = slot->first_inbox = slot->last_inbox = slot->taken = AREA_NONE;
 		slot->overflow = slot->inherited = InvalidFullTransactionId;
 		slot->clean_since = InvalidFullTransactionId;
 		if (journal_is_new)
@@ -187,10 +192,11 @@ bucket_create(StreamSlot *slot, int64 number)
 		return NULL;
 	bucket = &area_buckets[index];
 	bucket->number = number;
-	bucket->first_chunk = bucket->last_chunk = 0;
+	bucket->first_chunk = bucket->last_chunk = bucket->swept_to = 0;
 	bucket->first_page = bucket->open_page = AREA_NONE;
 	bucket->npages = bucket->nevents = 0;
 	bucket->freed_by = slot->freed_by;
+	bucket->marks = bucket->swept_marks = 0;
 	bucket->changed = 0;
 
 	bucket->prev = AREA_NONE;
@@ -270,37 +276,50 @@ mbucket_unpin(MBucket *bucket)
  */
 
 /*
- * Enters top-level transaction "top" in the slot's inbox and returns the entry. Without
- * room for one, says so in the slot, for accounting to look into the journal.
+ * Enters top-level transaction "top" in the slot's inbox, if *inbox says that it is not. Without
+ * room for an entry, *inbox is AREA_NONE, and the slot tells accounting to look into the
+ * journal. Stream lock held exclusively.
  */
-int32
-mbucket_enter_inbox(StreamSlot *slot, FullTransactionId top)
+static void
+enter_inbox(StreamSlot *slot, FullTransactionId top, int32 *inbox)
 {
-	int32		index = area_alloc_inbox();
 	InboxXact  *entry;
 
-	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
-	if (index == AREA_NONE)
+	if (*inbox != INBOX_NOT_ENTERED)
+		return;
+	*inbox = area_alloc_inbox();
+	if (*inbox == AREA_NONE)
 	{
 		if (FullTransactionIdPrecedes(slot->overflow, top))
 			slot->overflow = top;
+		return;
 	}
+	entry = &area_inbox[*inbox];
+	entry->next = AREA_NONE;
+	entry->top = top;
+	entry->first_chunk = entry->last_chunk = 0;
+	entry->bytes = 0;
+	entry->first_block = entry->last_block = InvalidBlockNumber;
+	if (slot->last_inbox == AREA_NONE)
+		slot->first_inbox = *inbox;
 	else
+		area_inbox[slot->last_inbox].next = *inbox;
+	slot->last_inbox = *inbox;
+}
+
+/* Takes over what is new in the inbox, and returns the first of all entries taken over (A6). */
+int32
+mbucket_take_inbox(StreamSlot *slot)
+{
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	if (slot->first_inbox != AREA_NONE)
 	{
-		entry = &area_inbox[index];
-		entry->next = AREA_NONE;
-		entry->top = top;
-		entry->first_chunk = entry->last_chunk = 0;
-		entry->bytes = 0;
-		entry->first_block = entry->last_block = InvalidBlockNumber;
-		if (slot->last_inbox == AREA_NONE)
-			slot->first_inbox = index;
-		else
-			area_inbox[slot->last_inbox].next = index;
-		slot->last_inbox = index;
+		area_inbox[slot->last_inbox].next = slot->taken;
+		slot->taken = slot->first_inbox;
+		slot->first_inbox = slot->last_inbox = AREA_NONE;
 	}
 	LWLockRelease(area_stream_lock(slot));
-	return index;
+	return slot->taken;
 }
 
 /* Room for "size" bytes in a page of the bucket, or NULL. Takes a new page if it must. */
@@ -318,7 +337,10 @@ bucket_room(MBucket *bucket, Size size)
 		if (fresh == AREA_NONE)
 			return NULL;
 		fresh_page = AREA_PAGE(fresh);
+		fresh_page->prev = AREA_NONE;
 		fresh_page->next = bucket->first_page;
+		if (bucket->first_page != AREA_NONE)
+			AREA_PAGE(bucket->first_page)->prev = fresh;
 		bucket->first_page = fresh;
 		bucket->npages++;
 		/* keep open whichever will have more room */
@@ -334,28 +356,30 @@ bucket_room(MBucket *bucket, Size size)
 
 /*
  * Reserves a chunk for the events described by "header" (all fields but links,
- * tid and flags set) and links it where readers and accounting will find it.
+ * tid and marks set) and links it where readers and accounting will find it.
  * Returns it for its events and tid to be filled in (A2), or NULL: journal only.
+ * *inbox is the transaction's place in the inbox, made by the first call.
  */
 Chunk *
-mbucket_reserve(StreamSlot *slot, int32 inbox, int64 number, const Chunk *header)
+mbucket_reserve(StreamSlot *slot, int32 *inbox, int64 number, const Chunk *header)
 {
 	Size		size = MAXALIGN(sizeof(Chunk)) + MAXALIGN(header->length);
 	InboxXact  *entry;
-	MBucket    *bucket;
+	MBucket    *bucket = NULL;
 	Chunk	   *chunk = NULL;
 
-	if (inbox == AREA_NONE || MAXALIGN(sizeof(PageHeaderArea)) + size > AREA_PAGE_SIZE)
-		return NULL;
-	entry = &area_inbox[inbox];
-	if (entry->bytes + size > (uint64) area->npages * AREA_PAGE_SIZE / TRANSACTION_SHARE)
-		return NULL;
+	Assert(MAXALIGN(sizeof(PageHeaderArea)) + size <= AREA_PAGE_SIZE);
 
-	/* A1: the bucket's pages and chunk list, and the inbox entry's, change */
+	/* A1: the inbox, the bucket's pages and chunk list change */
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
-	bucket = mbucket_find(slot, number);
-	if (bucket == NULL)
-		bucket = bucket_create(slot, number);
+	enter_inbox(slot, header->top, inbox);
+	entry = *inbox == AREA_NONE ? NULL : &area_inbox[*inbox];
+	if (entry && entry->bytes + size <= (uint64) area->npages * AREA_PAGE_SIZE / TRANSACTION_SHARE)
+	{
+		bucket = mbucket_find(slot, number);
+		if (bucket == NULL)
+			bucket = bucket_create(slot, number);
+	}
 	if (bucket)
 		chunk = (Chunk *) bucket_room(bucket, size);
 	if (chunk)
@@ -363,7 +387,7 @@ mbucket_reserve(StreamSlot *slot, int32 inbox, int64 number, const Chunk *header
 		*chunk = *header;
 		chunk->next = chunk->inbox_next = 0;
 		chunk->xmax = InvalidFullTransactionId;
-		chunk->flags = 0;
+		chunk->accounted = chunk->set_aside = false;
 		ItemPointerSetInvalid(&chunk->tid);
 
 		/* a scan follows the links without a lock: the chunk first, then the link to it */
@@ -387,15 +411,32 @@ mbucket_reserve(StreamSlot *slot, int32 inbox, int64 number, const Chunk *header
 	return chunk;
 }
 
-/* To be called before a journal tuple without a chunk is written by top-level transaction "writer". */
-void
-mbucket_note_journal_write(StreamSlot *slot, FullTransactionId writer)
+/* To be called before top-level transaction "writer" writes a journal tuple without a chunk. */
+static void
+note_writer(StreamSlot *slot, FullTransactionId writer)
 {
-	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	if (FullTransactionIdPrecedes(slot->journal_writer, writer))
 		slot->journal_writer = writer;
 	slot->clean_since = slot->clean_pending = InvalidFullTransactionId;
 	slot->journal_writes++;
+}
+
+/* The same for events that arrive: accounting will find them by the inbox. */
+void
+mbucket_note_journal_write(StreamSlot *slot, int32 *inbox, FullTransactionId writer)
+{
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	enter_inbox(slot, writer, inbox);
+	note_writer(slot, writer);
+	LWLockRelease(area_stream_lock(slot));
+}
+
+/* The same for events that have been accounted for. */
+void
+mbucket_note_journal_rewrite(StreamSlot *slot, FullTransactionId writer)
+{
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	note_writer(slot, writer);
 	LWLockRelease(area_stream_lock(slot));
 }
 
@@ -414,6 +455,19 @@ mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox, BlockNumber first, Bl
 	if (entry->last_block == InvalidBlockNumber || last > entry->last_block)
 		entry->last_block = last;
 	LWLockRelease(area_stream_lock(slot));
+}
+
+/* Enters a transaction that wrote to these journal blocks in an earlier life; false: no room. */
+bool
+mbucket_enter_straggler(StreamSlot *slot, FullTransactionId top, BlockNumber first, BlockNumber last)
+{
+	int32		inbox = INBOX_NOT_ENTERED;
+
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	enter_inbox(slot, top, &inbox);
+	LWLockRelease(area_stream_lock(slot));
+	mbucket_note_journal_blocks(slot, inbox, first, last);
+	return inbox != AREA_NONE;
 }
 
 /*
@@ -500,20 +554,29 @@ mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n)
 }
 
 /*
+ * The chunk after "chunk" in a pinned bucket, the first one after NULL; NULL: there is no further one. Without
+ * a lock, since nothing is freed while the pin is held; chunks are appended meanwhile.
+ */
+Chunk *
+mbucket_next_chunk(const MBucket *bucket, const Chunk *chunk)
+{
+	AreaPtr		next = chunk ? chunk->next : bucket->first_chunk;
+
+	/* pairs with the barrier in mbucket_reserve() */
+	pg_read_barrier();
+	return next ? AREA_DEREF(next) : NULL;
+}
+
+/*
  * True if a chunk is accounted for and not moved out. Mostly the first one is; others come first
- * while their transactions are in progress.
+ * while their transactions are in progress. The bucket is pinned.
  */
 static bool
 holds_movable(const MBucket *bucket)
 {
-	for (AreaPtr at = bucket->first_chunk; at;)
-	{
-		const Chunk *chunk = AREA_DEREF(at);
-
-		if ((chunk->flags & CHUNK_ACCOUNTED) && !FullTransactionIdIsValid(chunk->xmax))
+	for (Chunk *chunk = NULL; (chunk = mbucket_next_chunk(bucket, chunk)) != NULL;)
+		if (chunk->accounted && !FullTransactionIdIsValid(chunk->xmax))
 			return true;
-		at = chunk->next;
-	}
 	return false;
 }
 
@@ -533,11 +596,11 @@ mbucket_list(Oid journal, int *n)
 	infos = palloc0(sizeof(MBucketInfo) * Max(*n, 1));
 	for (int i = 0; i < *n; i++)
 	{
-		MBucket    *bucket;
+		MBucket    *bucket = mbucket_pin(slot, numbers[i]);
 
-		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-		bucket = mbucket_find(slot, numbers[i]);
-		if (bucket && bucket->npages > 0)
+		if (bucket == NULL)
+			continue;
+		if (bucket->npages > 0)
 		{
 			MBucketInfo *info = &infos[kept++];
 
@@ -547,7 +610,7 @@ mbucket_list(Oid journal, int *n)
 			info->age_ms = (now - bucket->changed) / 1000;
 			info->accounted_any = holds_movable(bucket);
 		}
-		LWLockRelease(area_stream_lock(slot));
+		mbucket_unpin(bucket);
 	}
 	*n = kept;
 	return infos;
@@ -557,8 +620,34 @@ mbucket_list(Oid journal, int *n)
  * Giving space back
  */
 
+/* Marks a chunk of bucket "number" as moved out by an accounting pass. */
+void
+mbucket_mark_set_aside(StreamSlot *slot, int64 number, Chunk *chunk, FullTransactionId mover)
+{
+	/* A4: the mark of an earlier pass that failed may be being cleared */
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	chunk->xmax = mover;
+	chunk->set_aside = true;
+	mbucket_find(slot, number)->marks++;
+	LWLockRelease(area_stream_lock(slot));
+}
+
+/* Marks a chunk of bucket "number" as one whose (sub)transaction was rolled back. */
+void
+mbucket_mark_rolled_back(StreamSlot *slot, int64 number, Chunk *chunk)
+{
+	/* A1: a sweep may be looking at it */
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	chunk->xmin = InvalidFullTransactionId;
+	mbucket_find(slot, number)->marks++;
+	LWLockRelease(area_stream_lock(slot));
+}
+
 /* How the transactions ended that moved events out of a bucket: asked before the lock is taken. */
 #define MAX_MOVERS 8
+
+/* Chunks looked at in one hold of the stream lock. */
+#define SWEEP_BATCH 256
 
 typedef struct Movers
 {
@@ -568,30 +657,29 @@ typedef struct Movers
 } Movers;
 
 /*
- * Collects the distinct xmax of a bucket's chunks that are not in progress. If
- * there are more than fit, the rest is left for the next time.
+ * Collects the distinct xmax of a pinned bucket's chunks, without a lock. If there are
+ * more than fit, the rest is left for the next time.
  */
 static void
-find_movers(StreamSlot *slot, int64 number, Movers *movers)
+find_movers(const MBucket *bucket, Movers *movers)
 {
-	MBucket    *bucket;
-	int			kept = 0;
-
 	movers->n = 0;
-	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-	bucket = mbucket_find(slot, number);
-	for (AreaPtr at = bucket ? bucket->first_chunk : 0; at && movers->n < MAX_MOVERS;)
+	for (Chunk *chunk = NULL; (chunk = mbucket_next_chunk(bucket, chunk)) != NULL;)
 	{
-		Chunk	   *chunk = AREA_DEREF(at);
 		bool		known = !FullTransactionIdIsValid(chunk->xmax);
 
 		for (int i = 0; i < movers->n && !known; i++)
 			known = FullTransactionIdEquals(movers->xid[i], chunk->xmax);
-		if (!known)
+		if (!known && movers->n < MAX_MOVERS)
 			movers->xid[movers->n++] = chunk->xmax;
-		at = chunk->next;
 	}
-	LWLockRelease(area_stream_lock(slot));
+}
+
+/* Asks how the movers ended, and leaves those out that have not. */
+static void
+resolve_movers(Movers *movers)
+{
+	int			kept = 0;
 
 	for (int i = 0; i < movers->n; i++)
 	{
@@ -619,88 +707,141 @@ chunk_is_dead(Chunk *chunk, const Movers *movers)
 		if (!FullTransactionIdEquals(movers->xid[i], chunk->xmax))
 			continue;
 		if (movers->committed[i])
-			return (chunk->flags & CHUNK_ACCOUNTED) != 0;
+			return chunk->accounted;
 		chunk->xmax = InvalidFullTransactionId;
-		chunk->flags &= ~CHUNK_SET_ASIDE;
+		chunk->set_aside = false;
 	}
 	return !FullTransactionIdIsValid(chunk->xmin);
 }
 
-/*
- * Frees what can be freed of one bucket, which is not pinned, and its pages.
- * Stream lock held exclusively.
- */
+/* Takes an empty page out of the bucket. */
 static void
-bucket_sweep(MBucket *bucket, const Movers *movers, FullTransactionId horizon)
+bucket_free_page(MBucket *bucket, int32 number)
 {
-	AreaPtr    *link = &bucket->first_chunk;
-	AreaPtr		last = 0;
-	int32	   *page_link = &bucket->first_page;
+	PageHeaderArea *page = AREA_PAGE(number);
 
-	while (*link)
-	{
-		Chunk	   *chunk = AREA_DEREF(*link);
+	if (page->prev != AREA_NONE)
+		AREA_PAGE(page->prev)->next = page->next;
+	else
+		bucket->first_page = page->next;
+	if (page->next != AREA_NONE)
+		AREA_PAGE(page->next)->prev = page->prev;
+	if (bucket->open_page == number)
+		bucket->open_page = AREA_NONE;
+	bucket->npages--;
+	area_free_page(number);
+}
 
-		if (!chunk_is_dead(chunk, movers))
-		{
-			if ((chunk->flags & CHUNK_ACCOUNTED) &&
-				FullTransactionIdPrecedes(chunk->top, horizon))
-				chunk->flags |= CHUNK_FROZEN;
-			last = *link;
-			link = &chunk->next;
-			continue;
-		}
-		if (FullTransactionIdIsValid(chunk->xmin))
-			note_freed(chunk->flags & CHUNK_SET_ASIDE ? &bucket->freed_by.set_aside :
-					   &bucket->freed_by.destage, chunk->xmax);
-		bucket->nevents -= chunk->nevents;
-		AREA_PAGE(AREA_PAGE_OF(chunk))->live--;
-		*link = chunk->next;
-	}
-	bucket->last_chunk = last;
+/* Takes a dead chunk out of the bucket; "link" points to it. */
+static void
+bucket_free_chunk(MBucket *bucket, AreaPtr *link)
+{
+	Chunk	   *chunk = AREA_DEREF(*link);
+	int32		page = AREA_PAGE_OF(chunk);
 
-	while (*page_link != AREA_NONE)
-	{
-		int32		page = *page_link;
-
-		if (AREA_PAGE(page)->live > 0)
-		{
-			page_link = &AREA_PAGE(page)->next;
-			continue;
-		}
-		*page_link = AREA_PAGE(page)->next;
-		if (bucket->open_page == page)
-			bucket->open_page = AREA_NONE;
-		bucket->npages--;
-		area_free_page(page);
-	}
+	if (FullTransactionIdIsValid(chunk->xmin))
+		note_freed(chunk->set_aside ? &bucket->freed_by.set_aside : &bucket->freed_by.destage,
+				   chunk->xmax);
+	if (chunk->next == 0)
+		bucket->last_chunk = bucket->swept_to;
+	bucket->nevents -= chunk->nevents;
+	*link = chunk->next;
+	if (--AREA_PAGE(page)->live == 0)
+		bucket_free_page(bucket, page);
 }
 
 /*
- * Sweeps one bucket. An entry that is empty is given back when no snapshot can ask for
- * freed_by any more, or entries are scarce.
+ * Frees what can be freed of one bucket, which is not pinned, in the next SWEEP_BATCH chunks after
+ * swept_to. One that is marked and has to stay counts as marked anew. True if that was the end
+ * of the bucket. Stream lock held exclusively.
+ */
+static bool
+bucket_sweep(MBucket *bucket, const Movers *movers)
+{
+	AreaPtr    *link = bucket->swept_to ? &((Chunk *) AREA_DEREF(bucket->swept_to))->next :
+		&bucket->first_chunk;
+
+	for (int n = 0; n < SWEEP_BATCH && *link; n++)
+	{
+		Chunk	   *chunk = AREA_DEREF(*link);
+
+		if (chunk_is_dead(chunk, movers))
+		{
+			bucket_free_chunk(bucket, link);
+			continue;
+		}
+		bucket->marks += FullTransactionIdIsValid(chunk->xmax);
+		bucket->swept_to = *link;
+		link = &chunk->next;
+	}
+	if (*link)
+		return false;
+	bucket->swept_to = 0;
+	return true;
+}
+
+/* True if no scan is on the bucket and no snapshot can ask for its freed_by any more, or entries are scarce. */
+static bool
+is_unused(MBucket *bucket, FullTransactionId horizon)
+{
+	return pg_atomic_read_u32(&bucket->pins) == 0 &&
+		((FullTransactionIdPrecedes(bucket->freed_by.destage, horizon) &&
+		  FullTransactionIdPrecedes(bucket->freed_by.set_aside, horizon)) ||
+		 area->free_bucket == AREA_NONE);
+}
+
+/*
+ * Sweeps one bucket, if chunks of it have been marked since the last time, and gives an empty one's
+ * entry back.
+ *
+ * Two processes may sweep the same bucket, in turns of SWEEP_BATCH chunks. They share swept_to:
+ * whoever begins sets it back, so that each goes through all of the bucket.
  */
 static void
 reclaim_bucket(StreamSlot *slot, int64 number, FullTransactionId horizon)
 {
 	MBucket    *bucket;
-	Movers		movers;
+	Movers		movers = {0};
+	bool		sweep;
+	bool		first = true;
+	bool		done = false;
 
 	CHECK_FOR_INTERRUPTS();
-	find_movers(slot, number, &movers);
-	/* A5: nobody may pin the bucket or follow its chunks meanwhile */
-	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
-	bucket = mbucket_find(slot, number);
-	if (bucket && pg_atomic_read_u32(&bucket->pins) == 0)
+	bucket = mbucket_pin(slot, number);
+	if (bucket == NULL)
+		return;
+	sweep = bucket->marks != bucket->swept_marks;
+	if (sweep)
+		find_movers(bucket, &movers);
+	mbucket_unpin(bucket);
+	resolve_movers(&movers);
+
+	while (!done)
 	{
-		bucket_sweep(bucket, &movers, horizon);
-		if (bucket->npages == 0 &&
-			((FullTransactionIdPrecedes(bucket->freed_by.destage, horizon) &&
-			  FullTransactionIdPrecedes(bucket->freed_by.set_aside, horizon)) ||
-			 area->free_bucket == AREA_NONE))
+		done = !sweep;
+		/* A5: nobody may pin the bucket or follow its chunks meanwhile */
+		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+		bucket = mbucket_find(slot, number);
+		if (bucket == NULL || pg_atomic_read_u32(&bucket->pins) > 0)
+		{
+			if (bucket && !first)
+				bucket->marks++;	/* the rest of the sweep is left for the next time */
+			done = true;
+		}
+		else if (sweep)
+		{
+			if (first)
+			{
+				bucket->swept_to = 0;
+				bucket->swept_marks = bucket->marks;
+			}
+			done = bucket_sweep(bucket, &movers);
+		}
+		if (bucket && bucket->npages == 0 && is_unused(bucket, horizon))
 			bucket_remove(slot, bucket);
+		LWLockRelease(area_stream_lock(slot));
+		first = false;
 	}
-	LWLockRelease(area_stream_lock(slot));
 }
 
 static FullTransactionId
@@ -779,11 +920,14 @@ mbucket_forget(Oid journal)
 		return;
 	LWLockAcquire(area_slots_lock(), LW_EXCLUSIVE);
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
-	while (slot->first_inbox != AREA_NONE)
+	for (int32 inbox = slot->first_inbox, next; inbox != AREA_NONE; inbox = next)
 	{
-		int32		inbox = slot->first_inbox;
-
-		slot->first_inbox = area_inbox[inbox].next;
+		next = area_inbox[inbox].next;
+		area_free_inbox(inbox);
+	}
+	for (int32 inbox = slot->taken, next; inbox != AREA_NONE; inbox = next)
+	{
+		next = area_inbox[inbox].next;
 		area_free_inbox(inbox);
 	}
 	while (slot->first_bucket != AREA_NONE)

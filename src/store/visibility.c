@@ -37,15 +37,24 @@ visible_freed_by(const FreedBy *freed_by, const FullSnapshot *snapshot)
 		visible_committed(freed_by->set_aside, snapshot);
 }
 
+bool
+visible_clean(StreamSlot *slot, const FullSnapshot *snapshot)
+{
+	FullTransactionId clean_since;
+
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	clean_since = slot->clean_since;
+	LWLockRelease(area_stream_lock(slot));
+	return FullTransactionIdIsValid(clean_since) && visible_committed(clean_since, snapshot);
+}
+
 /* True if the snapshot shows that the chunk was written. */
 static bool
 chunk_inserted(const Chunk *chunk, const FullSnapshot *snapshot, uint32 flush_limit)
 {
 	TransactionId xmin = XidFromFullTransactionId(chunk->xmin);
 
-	if (chunk->flags & CHUNK_FROZEN)
-		return true;
-	if (chunk->flags & CHUNK_ACCOUNTED)
+	if (chunk->accounted)
 		return visible_committed(chunk->top, snapshot);
 	if (TransactionIdIsCurrentTransactionId(xmin))
 		return chunk->cmin < snapshot->snapshot->curcid && chunk->flush < flush_limit;

@@ -21,6 +21,9 @@ extern FullSnapshot full_snapshot(Snapshot snapshot);
 /* True if the transaction, which is known to have committed, is shown. Invalid: true. */
 extern bool visible_committed(FullTransactionId xid, const FullSnapshot *snapshot);
 extern bool visible_freed_by(const FreedBy *freed_by, const FullSnapshot *snapshot);
+
+/* True if the snapshot finds nothing in the slot's journal that has no chunk. */
+extern bool visible_clean(StreamSlot *slot, const FullSnapshot *snapshot);
 extern bool chunk_visible(const Chunk *chunk, const FullSnapshot *snapshot, uint32 flush_limit);
 
 #endif							/* AION_VISIBILITY_H */

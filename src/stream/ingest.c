@@ -131,6 +131,12 @@ ingest_writes(const StreamInfo *info)
 	return writes;
 }
 
+TupleDesc
+ingest_stored(const StreamWrites *writes)
+{
+	return writes->storage.stored;
+}
+
 static void
 batch_forget_runs(Batch *batch)
 {

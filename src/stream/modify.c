@@ -26,7 +26,6 @@ typedef struct ModifyState
 	Datum	   *values;			/* by stored column */
 	bool	   *isnull;
 	int			natts;
-	MemoryContext row_context;	/* reset for each row */
 	bool		check_constraints;
 	bool		check_partition;
 	ExpiryCheck *expiry;		/* NULL: nothing is too late */
@@ -73,14 +72,12 @@ begin_insert(EState *estate, ResultRelInfo *rel_info)
 		info = stream_register(RelationGetRelid(rel), 0);
 	state->writes = ingest_writes(info);
 	state->info = *info;
-	state->info.storage.stored = CreateTupleDescCopy(info->storage.stored);
+	state->info.storage.stored = ingest_stored(state->writes);
 	state->natts = info->storage.stored->natts;
 	state->values = palloc(sizeof(Datum) * Max(state->natts, 1));
 	state->isnull = palloc(sizeof(bool) * Max(state->natts, 1));
 	if (!info->identity)
 		state->converter = row_converter_create(info, RelationGetDescr(rel), NULL);
-	state->row_context = AllocSetContextCreate(CurrentMemoryContext, "aion row",
-											   ALLOCSET_DEFAULT_SIZES);
 	state->check_constraints = constr && (constr->has_not_null || constr->num_check > 0);
 	/* a BEFORE trigger can take a routed row out of the partition again */
 	state->check_partition = rel->rd_rel->relispartition &&
@@ -121,8 +118,8 @@ stream_exec_foreign_insert(EState *estate, ResultRelInfo *rel_info, TupleTableSl
 	if (state->check_partition)
 		ExecPartitionCheck(rel_info, slot, estate, true);
 
-	MemoryContextReset(state->row_context);
-	old = MemoryContextSwitchTo(state->row_context);
+	/* the server resets it for each row */
+	old = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
 	if (state->converter)
 		row_to_stored(state->converter, slot, state->values, state->isnull);
 	else
@@ -143,9 +140,5 @@ stream_exec_foreign_insert(EState *estate, ResultRelInfo *rel_info, TupleTableSl
 void
 stream_end_foreign_modify(EState *estate, ResultRelInfo *rel_info)
 {
-	ModifyState *state = rel_info->ri_FdwState;
-
-	if (state)
-		MemoryContextDelete(state->row_context);
 	rel_info->ri_FdwState = NULL;
 }
