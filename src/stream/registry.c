@@ -223,7 +223,10 @@ build_info(Relation rel)
 	/* What registration would choose; nobody should have to divide by zero. */
 	info->storage.bucket_width = info->options.bucket_width > 0 ?
 		info->options.bucket_width : DEFAULT_BUCKET_WIDTH;
-	if (registry_read(info->relid, &entry) && entry.here)
+	if (!registry_read(info->relid, &entry))
+		entry.here = entry.elsewhere = false;
+	info->elsewhere = entry.elsewhere;
+	if (entry.here)
 	{
 		info->has_storage = true;
 		info->storage.journal = entry.journal;
@@ -339,11 +342,22 @@ stream_lookup(Oid relid, bool missing_ok)
 }
 
 /* See stream.h. */
+void
+stream_check_home(const StreamInfo *info)
+{
+	if (info->elsewhere)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("stream \"%s\" was made in another database", get_rel_name(info->relid)),
+				 errdetail("This database is a copy of that one, or was restored from its dump."),
+				 errhint("Drop the stream and create it again.")));
+}
+
+/* See stream.h. */
 const StreamInfo *
 stream_register(Oid relid, int64 bucket_width)
 {
 	const StreamInfo *info = stream_lookup(relid, false);
-	RegistryEntry entry;
 	int64		width;
 
 	if (info->has_storage)
@@ -354,12 +368,7 @@ stream_register(Oid relid, int64 bucket_width)
 	info = stream_lookup(relid, false);
 	if (info->has_storage)
 		return info;
-
-	if (registry_read(relid, &entry) && entry.elsewhere)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("stream \"%s\" is being restored", get_rel_name(relid)),
-				 errdetail("Its registry entry was made by another database.")));
+	stream_check_home(info);
 
 	width = info->options.bucket_width;
 	if (width == 0)

@@ -148,6 +148,7 @@ begin_scan(ForeignScanState *node, StreamScan *state)
 	bool		exact = false;
 	MemoryContext old;
 
+	stream_check_home(&state->info);
 	apply_bounds(node, state, &low, &high);
 	if (stream_window_get(state->info.relid, &start, &end, &set))
 	{

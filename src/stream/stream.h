@@ -52,6 +52,7 @@ typedef struct StreamInfo
 	Oid			relid;
 	StreamOptions options;
 	bool		has_storage;	/* registered: storage's relations exist */
+	bool		elsewhere;		/* registered by another database: restored or copied */
 	StreamStorage storage;		/* journal etc. InvalidOid while !has_storage; stored is always set */
 	StoredColumn *columns;		/* storage.stored->natts of them */
 	bool		identity;		/* stored tuple == row of the table: no dropped or as_text column, no missing values */
@@ -64,6 +65,9 @@ extern int	aion_initial_lateness;
 
 /* Errors out (ERRCODE_WRONG_OBJECT_TYPE and the like) if relid is no stream, unless missing_ok: NULL. */
 extern const StreamInfo *stream_lookup(Oid relid, bool missing_ok);
+
+/* Errors out if the stream's events are not in this database but in the one that it was copied or dumped from. */
+extern void stream_check_home(const StreamInfo *info);
 
 /* True if relid is a foreign table of the wrapper "aion". */
 extern bool stream_is_stream(Oid relid);

@@ -37,6 +37,7 @@ stream_exec_truncate(List *rels, DropBehavior behavior, bool restart_seqs)
 		RegistryEntry entry;
 		int64		width;
 
+		stream_check_home(info);
 		if (!info->has_storage || !registry_read(relid, &entry))
 			continue;
 		width = info->options.bucket_width > 0 ? info->options.bucket_width : entry.bucket_width;

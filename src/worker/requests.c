@@ -27,7 +27,6 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#include "stream/registry.h"
 #include "stream/stream.h"
 #include "view/view.h"
 #include "worker/control.h"
@@ -252,9 +251,10 @@ ask_scheduler(Request *request, int64 timeout_ms, bool show_error)
 static bool
 stream_is_registered(Oid stream)
 {
-	RegistryEntry entry;
+	const StreamInfo *info = stream_lookup(stream, false);
 
-	return registry_read(stream, &entry);
+	stream_check_home(info);
+	return info->has_storage;
 }
 
 /* ---- the functions ---- */
