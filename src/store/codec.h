@@ -76,6 +76,17 @@ extern CodecStatus block_encoder_finish(BlockEncoder *encoder, bool compress,
 extern void block_encoder_reset(BlockEncoder *encoder);
 extern void block_encoder_destroy(BlockEncoder *encoder);
 
+/* ---- from block to block, without LZ4 or with it ---- */
+
+extern CodecStatus block_decompressed_size(const void *data, size_t data_len,
+										   size_t *size);
+extern CodecStatus block_decompress(const void *data, size_t data_len,
+									const CodecMemory *mem,
+									void **block, size_t *len);
+extern CodecStatus block_compress(const void *data, size_t data_len,
+								  const CodecMemory *mem,
+								  void **block, size_t *len);
+
 /* ---- reading ---- */
 
 /* Opened on a block that must stay in place and unchanged; owns nothing. */

@@ -16,9 +16,6 @@
 /* LZ4 can't make more of a byte than this. */
 #define LZ4_MAX_RATIO	255
 
-/* No body is larger: a dictionary adds a byte a row to the values. */
-#define BODY_MAX		(BLOCK_MAX_BYTES + 16 * BLOCK_MAX_ROWS)
-
 /* A description of a status, for messages. */
 const char *
 codec_status_text(CodecStatus status)
@@ -66,7 +63,7 @@ block_decoder_open(BlockDecoder *decoder, const void *data, size_t len,
 	if (get_number(header + 8, 4) != len ||
 		get_number(header + 14, 2) != 0 ||
 		decoder->nrows > BLOCK_MAX_ROWS ||
-		len < BLOCK_HEADER_SIZE + (size_t) decoder->ncols * BLOCK_ENTRY_SIZE)
+		len < entry_offset(decoder->ncols))
 		return CODEC_CORRUPT;
 	return CODEC_OK;
 }
@@ -85,55 +82,79 @@ block_decoder_columns(const BlockDecoder *decoder)
 	return decoder->ncols;
 }
 
-/* Replace the stored bytes of a body by the len bytes that LZ4 makes of them. */
-static CodecStatus
-decompress_body(const BlockDecoder *decoder, Body *body, size_t len)
+/*
+ * Read the entry of a column, col being one of the block's.  The stored bytes
+ * are known to be there afterwards, and the body to be no longer than they can
+ * make it; what they are is not looked at.
+ */
+CodecStatus
+find_column(const BlockDecoder *decoder, int col, StoredColumn *column)
 {
-	if (len == 0 || len / LZ4_MAX_RATIO > body->left)
+	const uint8_t *entry = decoder->data + entry_offset(col);
+	size_t		offset = (size_t) get_number(entry + 4, 4);
+
+	column->encoding = (ColumnEncoding) entry[0];
+	column->has_nulls = (entry[1] & COLUMN_HAS_NULLS) != 0;
+	column->lz4 = (entry[1] & COLUMN_LZ4) != 0;
+	column->stored_len = (size_t) get_number(entry + 8, 4);
+	column->body_len = (size_t) get_number(entry + 12, 4);
+	if (entry[0] > ENCODING_DELTA ||
+		(entry[1] & ~(COLUMN_HAS_NULLS | COLUMN_LZ4)) != 0 ||
+		offset > decoder->len || column->stored_len > decoder->len - offset ||
+		column->stored_len > BODY_MAX || column->body_len > BODY_MAX)
 		return CODEC_CORRUPT;
-	body->owned = decoder->mem.alloc(decoder->mem.ctx, len);
-	if (body->owned == NULL)
-		return CODEC_NO_MEMORY;
-	if (LZ4_decompress_safe((const char *) body->at, (char *) body->owned,
-							(int) body->left, (int) len) != (int) len)
-		return CODEC_CORRUPT;
-	body->at = body->owned;
-	body->left = len;
-	return CODEC_OK;
+	column->stored = decoder->data + offset;
+	if (!column->lz4)
+		return column->body_len == column->stored_len ? CODEC_OK : CODEC_CORRUPT;
+	return column->body_len > 0 &&
+		column->body_len / LZ4_MAX_RATIO <= column->stored_len
+		? CODEC_OK : CODEC_CORRUPT;
+}
+
+/* Write the body of a column that LZ4 has compressed: body_len bytes. */
+CodecStatus
+body_decompress(const StoredColumn *column, uint8_t *body)
+{
+	int			len = LZ4_decompress_safe((const char *) column->stored,
+										  (char *) body,
+										  (int) column->stored_len,
+										  (int) column->body_len);
+
+	return len == (int) column->body_len ? CODEC_OK : CODEC_CORRUPT;
 }
 
 /*
- * Find the body of a column by its entry, and decompress it.  body->owned is
- * set, or NULL, whatever is returned.
+ * Make the body of a column ready for reading.  body->owned is set, or NULL,
+ * whatever is returned.
  */
 static CodecStatus
 open_body(const BlockDecoder *decoder, int col, const BlockColumnDesc *desc,
 		  Body *body)
 {
-	const uint8_t *entry = decoder->data + BLOCK_HEADER_SIZE +
-		(size_t) col * BLOCK_ENTRY_SIZE;
+	const uint8_t *entry = decoder->data + entry_offset(col);
 	uint32_t	width = (uint32_t) get_number(entry + 2, 2);
-	uint32_t	offset = (uint32_t) get_number(entry + 4, 4);
-	uint32_t	stored_len = (uint32_t) get_number(entry + 8, 4);
-	uint32_t	body_len = (uint32_t) get_number(entry + 12, 4);
+	StoredColumn column;
+	CodecStatus status;
 
 	memset(body, 0, sizeof(*body));
 	if (desc->width == BLOCK_VARIABLE ? width != COLUMN_VARIABLE
 		: (int64_t) width != desc->width)
 		return CODEC_MISMATCH;
-	if (entry[0] > ENCODING_DELTA ||
-		(entry[1] & ~(COLUMN_HAS_NULLS | COLUMN_LZ4)) != 0 ||
-		offset > decoder->len || stored_len > decoder->len - offset ||
-		stored_len > BODY_MAX || body_len > BODY_MAX)
-		return CODEC_CORRUPT;
+	status = find_column(decoder, col, &column);
+	if (status != CODEC_OK)
+		return status;
 
-	body->encoding = (ColumnEncoding) entry[0];
-	body->has_nulls = (entry[1] & COLUMN_HAS_NULLS) != 0;
-	body->at = decoder->data + offset;
-	body->left = stored_len;
-	if ((entry[1] & COLUMN_LZ4) != 0)
-		return decompress_body(decoder, body, body_len);
-	return body_len == stored_len ? CODEC_OK : CODEC_CORRUPT;
+	body->encoding = column.encoding;
+	body->has_nulls = column.has_nulls;
+	body->at = column.stored;
+	body->left = column.body_len;
+	if (!column.lz4)
+		return CODEC_OK;
+	body->owned = decoder->mem.alloc(decoder->mem.ctx, column.body_len);
+	if (body->owned == NULL)
+		return CODEC_NO_MEMORY;
+	body->at = body->owned;
+	return body_decompress(&column, body->owned);
 }
 
 /* ---- columns ---- */

@@ -314,6 +314,33 @@ block_encoder_destroy(BlockEncoder *encoder)
 	mem.free(mem.ctx, encoder);
 }
 
+/* ---- LZ4 ---- */
+
+/* What LZ4 makes of a body is worth storing if it is shorter than this. */
+size_t
+body_packed_limit(size_t body_len)
+{
+	return body_len - body_len / LZ4_MIN_SAVING;
+}
+
+/*
+ * Write what LZ4 makes of a body to packed, if that is shorter than limit
+ * bytes, and return its length; 0 if it isn't.  How long it may be does not
+ * change what it is.
+ */
+size_t
+body_compress(const uint8_t *body, size_t body_len, size_t limit,
+			  uint8_t *packed)
+{
+	int			packed_len;
+
+	if (limit <= 1)
+		return 0;
+	packed_len = LZ4_compress_default((const char *) body, (char *) packed,
+									  (int) body_len, (int) limit - 1);
+	return packed_len > 0 ? (size_t) packed_len : 0;
+}
+
 /* ---- choosing an encoding ---- */
 
 /*
@@ -330,29 +357,23 @@ try_encoding(BlockEncoder *encoder, const ColumnData *column,
 	size_t		limit = none ? SIZE_MAX : best->len;
 	size_t		body_len = column_pack(column, shape, encoding,
 									   encoder->body.data);
-	size_t		packed_limit = body_len - body_len / LZ4_MIN_SAVING;
-	int			packed_len = 0;
+	size_t		packed_limit = compress ? body_packed_limit(body_len) : 0;
+	size_t		packed_len;
+	CodecStatus status;
 
 	if (packed_limit > limit)
 		packed_limit = limit;
-	if (compress && packed_limit > 1)
-	{
-		CodecStatus status;
-
-		encoder->packed.len = 0;
-		status = buffer_reserve(&encoder->packed, packed_limit, &encoder->mem);
-		if (status != CODEC_OK)
-			return status;
-		packed_len = LZ4_compress_default((const char *) encoder->body.data,
-										  (char *) encoder->packed.data,
-										  (int) body_len,
-										  (int) packed_limit - 1);
-	}
-	if (packed_len <= 0 && body_len >= limit)
+	encoder->packed.len = 0;
+	status = buffer_reserve(&encoder->packed, packed_limit, &encoder->mem);
+	if (status != CODEC_OK)
+		return status;
+	packed_len = body_compress(encoder->body.data, body_len, packed_limit,
+							   encoder->packed.data);
+	if (packed_len == 0 && body_len >= limit)
 		return CODEC_OK;
 
 	buffer_swap(best, packed_len > 0 ? &encoder->packed : &encoder->body);
-	best->len = packed_len > 0 ? (size_t) packed_len : body_len;
+	best->len = packed_len > 0 ? packed_len : body_len;
 	encoder->body.len = 0;
 	choice->encoding = encoding;
 	choice->lz4 = packed_len > 0;
@@ -467,9 +488,8 @@ finish_column(BlockEncoder *encoder, int col, bool compress)
 		status = buffer_append(block, encoder->best.data, encoder->best.len,
 							   &encoder->mem);
 	if (status == CODEC_OK)
-		put_entry(block->data + BLOCK_HEADER_SIZE +
-				  (size_t) col * BLOCK_ENTRY_SIZE,
-				  &column, &choice, offset, block->len - offset);
+		put_entry(block->data + entry_offset(col), &column, &choice, offset,
+				  block->len - offset);
 	return status;
 }
 
@@ -491,8 +511,7 @@ block_encoder_finish(BlockEncoder *encoder, bool compress, void **block,
 		return CODEC_MISUSE;
 
 	buffer->len = 0;
-	status = buffer_append(buffer, NULL, BLOCK_HEADER_SIZE +
-						   (size_t) encoder->ncols * BLOCK_ENTRY_SIZE,
+	status = buffer_append(buffer, NULL, entry_offset(encoder->ncols),
 						   &encoder->mem);
 	for (int col = 0; col < encoder->ncols && status == CODEC_OK; col++)
 		status = finish_column(encoder, col, compress);

@@ -76,6 +76,12 @@ typedef enum ColumnEncoding
 /* One byte chooses among them. */
 #define DICTIONARY_MAX		256
 
+/*
+ * No body is larger, nor are all bodies of a block together: the most that an
+ * encoding adds to a column is the codes of DICTIONARY_MAX rows, no two alike.
+ */
+#define BODY_MAX		(BLOCK_MAX_BYTES + 16 * BLOCK_MAX_ROWS)
+
 /* Can a column have this BlockColumnDesc.width? */
 static inline bool
 width_is_valid(int32_t width)
@@ -149,7 +155,37 @@ extern size_t column_body_bound(const ColumnData *column);
 extern size_t column_pack(const ColumnData *column, const ColumnShape *shape,
 						  ColumnEncoding encoding, uint8_t *body);
 
-/* ---- codec_unpack.c: the way back ---- */
+/* ---- codec_encode.c: a body, and what LZ4 makes of it ---- */
+
+extern size_t body_packed_limit(size_t body_len);
+extern size_t body_compress(const uint8_t *body, size_t body_len,
+							size_t limit, uint8_t *packed);
+
+/* ---- codec_decode.c: the way back, from the directory on ---- */
+
+/* What the directory says of a column, as far as that can be true. */
+typedef struct StoredColumn
+{
+	const uint8_t *stored;
+	size_t		stored_len;
+	size_t		body_len;
+	ColumnEncoding encoding;
+	bool		has_nulls;
+	bool		lz4;
+} StoredColumn;
+
+/* The entry of a column in the directory of a block. */
+static inline size_t
+entry_offset(int col)
+{
+	return BLOCK_HEADER_SIZE + (size_t) col * BLOCK_ENTRY_SIZE;
+}
+
+extern CodecStatus find_column(const BlockDecoder *decoder, int col,
+							   StoredColumn *column);
+extern CodecStatus body_decompress(const StoredColumn *column, uint8_t *body);
+
+/* ---- codec_unpack.c: the body of a column as its values ---- */
 
 /* The body of a column, while it is being read. */
 typedef struct Body
