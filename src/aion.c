@@ -18,6 +18,7 @@
 #include "stream/stream.h"
 #include "view/view.h"
 #include "worker/control.h"
+#include "worker/io_queue.h"
 
 PG_MODULE_MAGIC;
 
@@ -33,6 +34,7 @@ request_shared_memory(void)
 		previous_shmem_request_hook();
 	area_shmem_request();
 	control_shmem_request();
+	io_queue_shmem_request();
 }
 
 /* Also runs after a crash, in the postmaster that goes on: everything begins anew then. */
@@ -43,6 +45,7 @@ start_shared_memory(void)
 		previous_shmem_startup_hook();
 	area_shmem_startup();
 	control_shmem_startup();
+	io_queue_shmem_startup();
 }
 
 void

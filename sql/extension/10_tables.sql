@@ -104,6 +104,7 @@ CREATE TABLE aion.window_firing (
 	late		int NOT NULL DEFAULT 0,
 	final		int NOT NULL DEFAULT 0,
 	last_fired_at timestamptz,
+	staging_wait interval,				-- of the last execution: for blocks of p-buckets
 	error		text,					-- of the last attempt, if it failed
 	sqlstate	text,
 	PRIMARY KEY (view, window_start)

@@ -17,6 +17,12 @@ CREATE FUNCTION aion.destage(stream regclass, timeout interval DEFAULT interval 
 COMMENT ON FUNCTION aion.destage(regclass, interval) IS
 	'moves all committed events of a stream from memory and journal to compressed blocks';
 
+CREATE FUNCTION aion.stage(stream regclass, start_time timestamptz, end_time timestamptz,
+						   timeout interval DEFAULT interval '10 minutes') RETURNS bigint
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'aion_stage';
+COMMENT ON FUNCTION aion.stage(regclass, timestamptz, timestamptz, interval) IS
+	'copies compressed blocks of a time range to shared memory, as far as there is room, and returns their bytes';
+
 CREATE FUNCTION aion.watermark(stream regclass) RETURNS timestamptz
 	LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'aion_watermark';
 COMMENT ON FUNCTION aion.watermark(regclass) IS

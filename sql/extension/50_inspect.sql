@@ -92,7 +92,8 @@ CREATE VIEW aion.windows WITH (security_barrier) AS
 		   END AS next_firing,
 		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN f.error END AS error,
 		   w.incomplete AS incomplete_reason,
-		   w.events - coalesce(f.fired_events, 0) AS pending_events
+		   w.events - coalesce(f.fired_events, 0) AS pending_events,
+		   f.staging_wait
 	  FROM aion.window_state w
 	  JOIN aion.view_def d ON d.view = w.view
 	  JOIN pg_catalog.pg_class c ON c.oid = d.view
@@ -110,27 +111,52 @@ COMMENT ON COLUMN aion.windows.next_firing IS 'when late events that the result 
 COMMENT ON COLUMN aion.windows.error IS 'of the last execution if it failed; shown to the owner of the view';
 COMMENT ON COLUMN aion.windows.incomplete_reason IS 'why the window is incomplete';
 COMMENT ON COLUMN aion.windows.pending_events IS 'events that the result does not reflect yet';
+COMMENT ON COLUMN aion.windows.staging_wait IS 'how long the last execution waited for compressed blocks to be read';
 GRANT SELECT ON aion.windows TO PUBLIC;
 
 CREATE FUNCTION aion.bucket_list(OUT stream regclass, OUT bucket_start timestamptz, OUT bucket_end timestamptz,
 								 OUT state text, OUT memory_events bigint, OUT memory_bytes bigint,
-								 OUT disk_events bigint, OUT disk_bytes bigint, OUT journal_events bigint)
+								 OUT disk_events bigint, OUT disk_bytes bigint, OUT journal_events bigint,
+								 OUT staged_bytes bigint)
 	RETURNS SETOF record
 	LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'aion_bucket_list';
 COMMENT ON FUNCTION aion.bucket_list() IS 'buckets, for the view aion.buckets';
 
 CREATE VIEW aion.buckets AS
 	SELECT stream, bucket_start, bucket_end, state, memory_events, memory_bytes,
-		   disk_events, disk_bytes, journal_events
+		   disk_events, disk_bytes, journal_events, staged_bytes
 	  FROM aion.bucket_list();
 COMMENT ON VIEW aion.buckets IS 'buckets that hold events: where they are and what they take';
-COMMENT ON COLUMN aion.buckets.state IS 'filling; past: it goes, or went, to compressed blocks; purging: its events are removed';
+COMMENT ON COLUMN aion.buckets.state IS 'filling; past: it goes, or went, to compressed blocks; staged: past, and blocks are copied to memory; purging: its events are removed';
 COMMENT ON COLUMN aion.buckets.memory_events IS 'events in shared memory, also of transactions in progress';
 COMMENT ON COLUMN aion.buckets.memory_bytes IS 'bytes of shared memory, in whole pages';
 COMMENT ON COLUMN aion.buckets.disk_events IS 'events in compressed blocks';
 COMMENT ON COLUMN aion.buckets.disk_bytes IS 'bytes of these blocks';
 COMMENT ON COLUMN aion.buckets.journal_events IS 'events in the journal, in memory or not';
+COMMENT ON COLUMN aion.buckets.staged_bytes IS 'bytes of shared memory, part of memory_bytes, that hold copies of compressed blocks';
 GRANT SELECT ON aion.buckets TO PUBLIC;
+
+CREATE FUNCTION aion.io_list(OUT kind text, OUT state text, OUT stream regclass, OUT bucket_start timestamptz,
+							 OUT bucket_end timestamptz, OUT requests bigint, OUT bytes bigint, OUT events bigint,
+							 OUT wait interval, OUT wait_p50 interval, OUT wait_p99 interval,
+							 OUT service_p50 interval, OUT service_p99 interval)
+	RETURNS SETOF record
+	LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'aion_io_list';
+COMMENT ON FUNCTION aion.io_list() IS 'requests to the I/O worker, for the view aion.io';
+
+CREATE VIEW aion.io AS
+	SELECT kind, state, stream, bucket_start, bucket_end, requests, bytes, events,
+		   wait, wait_p50, wait_p99, service_p50, service_p99
+	  FROM aion.io_list();
+COMMENT ON VIEW aion.io IS 'requests to the I/O worker of this database that are queued or running, and those done by kind';
+COMMENT ON COLUMN aion.io.kind IS
+	'in order of priority: stage, prestage (compressed blocks to memory), late (journal to compressed blocks), destage (memory to compressed blocks), purge';
+COMMENT ON COLUMN aion.io.state IS 'queued, running, or done: all of the kind since the server''s start';
+COMMENT ON COLUMN aion.io.bytes IS 'copied or written so far';
+COMMENT ON COLUMN aion.io.wait IS 'how long it has been, or was, queued';
+COMMENT ON COLUMN aion.io.wait_p50 IS 'median of the times that requests were queued, up to the next power of two';
+COMMENT ON COLUMN aion.io.service_p50 IS 'the same of the times that they took then';
+GRANT SELECT ON aion.io TO PUBLIC;
 
 CREATE FUNCTION aion.set_aside_event(id bigint) RETURNS jsonb
 	LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'aion_set_aside_event';

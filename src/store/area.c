@@ -23,6 +23,7 @@ AreaHeader *area = NULL;
 StreamSlot *area_slots;
 InboxXact  *area_inbox;
 MBucket    *area_buckets;
+StagedBlock *area_staged;
 int32	   *area_hash;
 char	   *area_pages;
 
@@ -34,19 +35,21 @@ typedef struct AreaLayout
 	int32		nslots;
 	int32		ninbox;
 	int32		nbuckets;
+	int32		nstaged;
 	int32		nhash;
 	int32		npages;
 	Size		slots;
 	Size		inbox;
 	Size		buckets;
+	Size		staged;
 	Size		hash;
 	Size		pages;
 } AreaLayout;
 
 /*
  * Shares of the arrays: 1/64 for inbox entries, 1/32 for buckets with one hash
- * head each, one stream per 64 kB, the rest for pages. Used both to
- * request the area and to initialise it.
+ * head each, one stream per 64 kB, one staged block per 4 pages, the rest
+ * for pages. Used both to request the area and to initialise it.
  */
 static AreaLayout
 area_layout(void)
@@ -58,6 +61,7 @@ area_layout(void)
 	layout.nslots = total / (64 * 1024);
 	layout.ninbox = total / 64 / sizeof(InboxXact);
 	layout.nbuckets = total / 32 / (sizeof(MBucket) + sizeof(int32));
+	layout.nstaged = total / (4 * AREA_PAGE_SIZE);
 	for (layout.nhash = 64; layout.nhash * 2 <= layout.nbuckets;)
 		layout.nhash *= 2;
 
@@ -67,6 +71,8 @@ area_layout(void)
 	offset += MAXALIGN(layout.ninbox * sizeof(InboxXact));
 	layout.buckets = offset;
 	offset += MAXALIGN(layout.nbuckets * sizeof(MBucket));
+	layout.staged = offset;
+	offset += MAXALIGN(layout.nstaged * sizeof(StagedBlock));
 	layout.hash = offset;
 	offset += MAXALIGN(layout.nhash * sizeof(int32));
 	layout.pages = TYPEALIGN(PG_CACHE_LINE_SIZE, offset);
@@ -104,17 +110,21 @@ area_initialize(const AreaLayout *layout)
 	area->nslots = layout->nslots;
 	area->ninbox = layout->ninbox;
 	area->nbuckets = layout->nbuckets;
+	area->nstaged = layout->nstaged;
 	area->nhash = layout->nhash;
 	area->npages = layout->npages;
 	area->nfree_pages = layout->npages;
 
 	INIT_FREE_LIST(area_inbox, layout->ninbox, next);
 	INIT_FREE_LIST(area_buckets, layout->nbuckets, next);
+	INIT_FREE_LIST(area_staged, layout->nstaged, next);
 	for (int32 i = 0; i < layout->nbuckets; i++)
 	{
 		area_buckets[i].slot = AREA_NONE;
 		pg_atomic_init_u32(&area_buckets[i].pins, 0);
 	}
+	for (int32 i = 0; i < layout->nstaged; i++)
+		pg_atomic_init_u32(&area_staged[i].pins, 0);
 	for (int32 i = 0; i < layout->nhash; i++)
 		area_hash[i] = AREA_NONE;
 	for (int32 i = 0; i < layout->npages; i++)
@@ -132,6 +142,7 @@ area_shmem_startup(void)
 	area_slots = (StreamSlot *) ((char *) area + layout.slots);
 	area_inbox = (InboxXact *) ((char *) area + layout.inbox);
 	area_buckets = (MBucket *) ((char *) area + layout.buckets);
+	area_staged = (StagedBlock *) ((char *) area + layout.staged);
 	area_hash = (int32 *) ((char *) area + layout.hash);
 	area_pages = (char *) area + layout.pages;
 	if (!found)
@@ -166,24 +177,48 @@ area_stream_lock(const StreamSlot *slot)
 	return &area_locks[(slot - area_slots) % AREA_STREAM_LOCKS].lock;
 }
 
+/*
+ * Free lists (A3). "links" is where the first entry of the array keeps the index of the next one in
+ * the list, "size" how far apart entries are, "count" how many are free, or NULL.
+ */
+static int32
+list_take(int32 *head, void *links, Size size, int32 *count)
+{
+	int32		index;
+
+	SpinLockAcquire(&area->mutex);
+	index = *head;
+	if (index != AREA_NONE)
+	{
+		*head = *(int32 *) ((char *) links + index * size);
+		if (count)
+			(*count)--;
+	}
+	SpinLockRelease(&area->mutex);
+	return index;
+}
+
+static void
+list_give(int32 *head, void *links, Size size, int32 *count, int32 index)
+{
+	SpinLockAcquire(&area->mutex);
+	*(int32 *) ((char *) links + index * size) = *head;
+	*head = index;
+	if (count)
+		(*count)++;
+	SpinLockRelease(&area->mutex);
+}
+
 /* A page, empty and with no next one; AREA_NONE if there is none. */
 int32
 area_alloc_page(void)
 {
-	int32		page;
-
-	SpinLockAcquire(&area->mutex);
-	page = area->free_page;
-	if (page != AREA_NONE)
-	{
-		area->free_page = AREA_PAGE(page)->next;
-		area->nfree_pages--;
-	}
-	SpinLockRelease(&area->mutex);
+	int32		page = list_take(&area->free_page, &AREA_PAGE(0)->next, AREA_PAGE_SIZE,
+								 &area->nfree_pages);
 
 	if (page != AREA_NONE)
 	{
-		AREA_PAGE(page)->next = AREA_NONE;
+		AREA_PAGE(page)->next = AREA_PAGE(page)->prev = AREA_NONE;
 		AREA_PAGE(page)->free = MAXALIGN(sizeof(PageHeaderArea));
 		AREA_PAGE(page)->live = 0;
 	}
@@ -193,56 +228,76 @@ area_alloc_page(void)
 void
 area_free_page(int32 page)
 {
-	SpinLockAcquire(&area->mutex);
-	AREA_PAGE(page)->next = area->free_page;
-	area->free_page = page;
-	area->nfree_pages++;
-	SpinLockRelease(&area->mutex);
+	list_give(&area->free_page, &AREA_PAGE(0)->next, AREA_PAGE_SIZE, &area->nfree_pages, page);
+}
+
+/* n pages, chained; AREA_NONE if there are not so many. */
+int32
+area_alloc_pages(int32 n)
+{
+	int32		first = AREA_NONE;
+
+	for (int32 i = 0; i < n; i++)
+	{
+		int32		page = area_alloc_page();
+
+		if (page == AREA_NONE)
+		{
+			area_free_pages(first);
+			return AREA_NONE;
+		}
+		AREA_PAGE(page)->next = first;
+		first = page;
+	}
+	return first;
+}
+
+/* Gives a chain of pages back. */
+void
+area_free_pages(int32 first)
+{
+	for (int32 page = first, next; page != AREA_NONE; page = next)
+	{
+		next = AREA_PAGE(page)->next;
+		area_free_page(page);
+	}
 }
 
 int32
 area_alloc_inbox(void)
 {
-	int32		inbox;
-
-	SpinLockAcquire(&area->mutex);
-	inbox = area->free_inbox;
-	if (inbox != AREA_NONE)
-		area->free_inbox = area_inbox[inbox].next;
-	SpinLockRelease(&area->mutex);
-	return inbox;
+	return list_take(&area->free_inbox, &area_inbox->next, sizeof(InboxXact), NULL);
 }
 
 void
 area_free_inbox(int32 inbox)
 {
-	SpinLockAcquire(&area->mutex);
-	area_inbox[inbox].next = area->free_inbox;
-	area->free_inbox = inbox;
-	SpinLockRelease(&area->mutex);
+	list_give(&area->free_inbox, &area_inbox->next, sizeof(InboxXact), NULL, inbox);
 }
 
 int32
 area_alloc_bucket(void)
 {
-	int32		bucket;
-
-	SpinLockAcquire(&area->mutex);
-	bucket = area->free_bucket;
-	if (bucket != AREA_NONE)
-		area->free_bucket = area_buckets[bucket].next;
-	SpinLockRelease(&area->mutex);
-	return bucket;
+	return list_take(&area->free_bucket, &area_buckets->next, sizeof(MBucket), NULL);
 }
 
 void
 area_free_bucket(int32 bucket)
 {
 	area_buckets[bucket].slot = AREA_NONE;
-	SpinLockAcquire(&area->mutex);
-	area_buckets[bucket].next = area->free_bucket;
-	area->free_bucket = bucket;
-	SpinLockRelease(&area->mutex);
+	list_give(&area->free_bucket, &area_buckets->next, sizeof(MBucket), NULL, bucket);
+}
+
+int32
+area_alloc_staged(void)
+{
+	return list_take(&area->free_staged, &area_staged->next, sizeof(StagedBlock), NULL);
+}
+
+void
+area_free_staged(int32 staged)
+{
+	list_give(&area->free_staged, &area_staged->next, sizeof(StagedBlock), NULL, staged);
 }
 
 void

@@ -5,11 +5,11 @@
  * One area of aion.memory, fixed at server start, holds everything in shared
  * memory that grows with data (invariant I4):
  *
- *	  AreaHeader | StreamSlot[] | InboxXact[] | MBucket[] | hash heads | pages
+ *	  AreaHeader | StreamSlot[] | InboxXact[] | MBucket[] | StagedBlock[] | hash heads | pages
  *
  * Each array has a share of the area; when one is used up, events are in the
  * journal alone, which costs speed and never an error. A page belongs to one
- * bucket and holds chunks. Everything refers to everything by index or by
+ * bucket and holds chunks, or a part of a staged block. Everything refers to everything by index or by
  * byte offset from the start of the area.
  *
  * Access rules (cited by number in the code; lock order is A1 before A3):
@@ -29,6 +29,8 @@
  * A5 Chunks and pages of a bucket are freed only while it is not pinned, under
  *	  its stream lock in exclusive mode. A pin is taken in shared mode at least
  *	  (hence atomic), and dropped without a lock.
+ *	  The same holds of a staged block and its own pins; its bytes are written
+ *	  before it is linked, and never change.
  * A6 Inbox entries that accounting has taken over (StreamSlot.taken) are linked
  *	  and given back by it alone, without a lock. What a transaction wrote into
  *	  its entry is read by accounting when the transaction has ended for a
@@ -107,9 +109,11 @@ typedef struct MBucket
 	AreaPtr		first_chunk;
 	AreaPtr		last_chunk;
 	AreaPtr		swept_to;		/* last chunk that the sweep under way has kept; 0: none */
-	int32		first_page;
+	int32		first_page;		/* of chunks */
 	int32		open_page;		/* where the next chunk is tried */
-	int32		npages;
+	int32		npages;			/* of chunks */
+	int32		first_staged;	/* staged blocks, in no order */
+	int32		staged_pages;	/* of these */
 	int32		nevents;
 	uint32		marks;			/* how often chunks were marked, as moved out or rolled back, */
 	uint32		swept_marks;	/* and after how many of these all such chunks were freed */
@@ -117,6 +121,19 @@ typedef struct MBucket
 	FreedBy		freed_by;
 	TimestampTz changed;		/* when a chunk was last added */
 } MBucket;
+
+/* A copy of a p-bucket block's bytes, in pages of its own: see staged.c. */
+typedef struct StagedBlock
+{
+	int32		next;			/* in the bucket's list, or in the free list */
+	int32		first_page;
+	int32		npages;
+	uint32		length;			/* bytes of the block */
+	int64		id;				/* of the block */
+	uint32		wants;			/* how many readers are still to come; under A1 */
+	pg_atomic_uint32 pins;		/* those that are reading (A5) */
+	TimestampTz staged_at;
+} StagedBlock;
 
 /* What one transaction has put into one stream and accounting has not seen. */
 typedef struct InboxXact
@@ -175,11 +192,13 @@ typedef struct AreaHeader
 	int32		nfree_pages;
 	int32		free_inbox;
 	int32		free_bucket;
+	int32		free_staged;
 	bool		slots_exhausted;	/* a stream once got no slot; under the slots lock */
 	/* constant after start */
 	int32		nslots;
 	int32		ninbox;
 	int32		nbuckets;
+	int32		nstaged;
 	int32		nhash;			/* power of two */
 	int32		npages;
 } AreaHeader;
@@ -189,22 +208,29 @@ extern AreaHeader *area;
 extern StreamSlot *area_slots;
 extern InboxXact *area_inbox;
 extern MBucket *area_buckets;
+extern StagedBlock *area_staged;
 extern int32 *area_hash;
 extern char *area_pages;
 
 #define AREA_DEREF(ptr)		((void *) ((char *) area + (ptr)))
 #define AREA_PTR(p)			((AreaPtr) ((char *) (p) - (char *) area))
 #define AREA_PAGE(n)		((PageHeaderArea *) (area_pages + (Size) (n) * AREA_PAGE_SIZE))
+#define AREA_PAGE_DATA(n)	((char *) AREA_PAGE(n) + MAXALIGN(sizeof(PageHeaderArea)))
+#define AREA_PAGE_ROOM		(AREA_PAGE_SIZE - MAXALIGN(sizeof(PageHeaderArea)))
 #define AREA_PAGE_OF(chunk)	((int32) (((char *) (chunk) - area_pages) / AREA_PAGE_SIZE))
 
 extern LWLock *area_stream_lock(const StreamSlot *slot);
 extern LWLock *area_slots_lock(void);
 extern int32 area_alloc_page(void);
 extern void area_free_page(int32 page);
+extern int32 area_alloc_pages(int32 n);
+extern void area_free_pages(int32 first);
 extern int32 area_alloc_inbox(void);
 extern void area_free_inbox(int32 inbox);
 extern int32 area_alloc_bucket(void);
 extern void area_free_bucket(int32 bucket);
+extern int32 area_alloc_staged(void);
+extern void area_free_staged(int32 staged);
 extern FullTransactionId area_full_xid(TransactionId xid);
 
 #endif							/* AION_AREA_INTERNAL_H */

@@ -22,6 +22,7 @@
 
 #include "debug_point.h"
 #include "store/arrivals.h"
+#include "store/directory.h"
 #include "store/event.h"
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
@@ -77,7 +78,7 @@ add_arrival(Arrivals *arrivals, int *capacity, const Arrival *arrival)
 bool
 arrivals_pending(const StreamStorage *storage, bool *unfinished)
 {
-	StreamSlot *slot = mbucket_slot(storage->journal, true, false);
+	StreamSlot *slot = directory_slot(storage->journal, true, false);
 	bool		more;
 
 	*unfinished = false;
@@ -298,7 +299,7 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 {
 	Arrivals   *arrivals = palloc0(sizeof(Arrivals));
 	InboxCut   *cut = arrivals->cut = palloc0(sizeof(InboxCut));
-	StreamSlot *slot = mbucket_slot(storage->journal, true, false);
+	StreamSlot *slot = directory_slot(storage->journal, true, false);
 	Relation	journal = table_open(storage->journal, AccessShareLock);
 	BlockRange *ranges;
 	Accounted  *now = accounted_from_snapshot(snapshot);
@@ -452,7 +453,7 @@ split_events(void *arg, char *events, uint32 length)
 static void
 mark_moved(const StreamStorage *storage, const Arrival *arrival)
 {
-	StreamSlot *slot = mbucket_slot(storage->journal, false, false);
+	StreamSlot *slot = directory_slot(storage->journal, false, false);
 	FullTransactionId self = GetTopFullTransactionId();
 	Chunk	   *chunk;
 
@@ -551,7 +552,7 @@ remove_finished(StreamSlot *slot, const InboxCut *cut)
 void
 arrivals_accounted(const StreamStorage *storage, Arrivals *arrivals)
 {
-	StreamSlot *slot = mbucket_slot(storage->journal, false, false);
+	StreamSlot *slot = directory_slot(storage->journal, false, false);
 	InboxCut   *cut = arrivals->cut;
 	bool		any_dead = false;
 	bool		stragglers_entered;

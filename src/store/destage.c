@@ -21,10 +21,13 @@
 
 #include "debug_point.h"
 #include "store/destage.h"
+#include "store/directory.h"
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
 #include "store/pbucket.h"
+#include "store/staged.h"
 #include "store/visibility.h"
+#include "store/yield.h"
 #include "time/bucket.h"
 
 /* A pinned bucket, let go when the context is reset after an error. */
@@ -40,7 +43,7 @@ release_pin(void *arg)
 	Pin		   *pin = arg;
 
 	if (pin->bucket)
-		mbucket_unpin(pin->bucket);
+		directory_unpin(pin->bucket);
 	pin->bucket = NULL;
 }
 
@@ -57,7 +60,7 @@ pin_bucket(StreamSlot *slot, int64 number)
 	pin->callback.arg = pin;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &pin->callback);
 
-	pin->bucket = mbucket_pin(slot, number);
+	pin->bucket = directory_pin(slot, number);
 	return pin->bucket ? pin : NULL;
 }
 
@@ -109,6 +112,7 @@ remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation
 	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
+		store_yield();
 		simple_heap_delete(journal, &chunks[i]->tid);
 	}
 	for (int i = 0; i < n;)
@@ -128,7 +132,7 @@ remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation
 int64
 destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number)
 {
-	StreamSlot *slot = mbucket_slot(storage->journal, false, false);
+	StreamSlot *slot = directory_slot(storage->journal, false, false);
 	Pin		   *pin = slot ? pin_bucket(slot, number) : NULL;
 	Chunk	  **chunks;
 	int			n;
@@ -206,6 +210,7 @@ list_journal_only(Relation journal, Snapshot snapshot, const Accounted *set, int
 		const JournalRow *row = JOURNAL_ROW(tuple);
 
 		CHECK_FOR_INTERRUPTS();
+		store_yield();
 		if (!journal_only(row))
 			continue;
 		if (!accounted_contains(set, row->top) || row->bucket > last_bucket ||
@@ -270,7 +275,7 @@ note_clean(StreamSlot *slot, uint64 journal_writes, Snapshot snapshot)
 int64
 destage_fold(const StreamStorage *storage, const Accounted *set)
 {
-	StreamSlot *slot = mbucket_slot(storage->journal, true, false);
+	StreamSlot *slot = directory_slot(storage->journal, true, false);
 	uint64		journal_writes = 0;
 	Snapshot	snapshot;
 	Relation	journal = table_open(storage->journal, RowExclusiveLock);
@@ -293,6 +298,7 @@ destage_fold(const StreamStorage *storage, const Accounted *set)
 	writer = pbucket_writer_begin(storage);
 	for (int i = 0; i < list.n; i++)
 	{
+		store_yield();
 		if (i == 0 || list.tuples[i].bucket != list.tuples[i - 1].bucket)
 			pbucket_writer_merge(writer, list.tuples[i].bucket);
 		fold_tuple(writer, journal, snapshot, &list.tuples[i], context);
@@ -326,6 +332,7 @@ purge_blocks(const StreamStorage *storage, Snapshot snapshot, int64 last_bucket,
 	{
 		purged += PBUCKET_ROW(row)->nevents;
 		*last = Max(*last, PBUCKET_ROW(row)->last);
+		store_yield();
 		simple_heap_delete(blocks, &row->t_self);
 	}
 	pbucket_scan_end(&scan);
@@ -339,7 +346,7 @@ purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 las
 			 EventTime *last)
 {
 	int			n;
-	int64	   *numbers = mbucket_numbers(slot, PG_INT64_MIN, last_bucket, &n);
+	int64	   *numbers = directory_numbers(slot, PG_INT64_MIN, last_bucket, &n);
 	int64		purged = 0;
 
 	for (int i = 0; i < n; i++)
@@ -359,6 +366,7 @@ purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 las
 		remove_chunks(slot, pin->bucket, chunks, nchunks, journal);
 		pfree(chunks);
 		release_pin(pin);
+		(void) staged_evict(slot, numbers[i]);
 	}
 	pfree(numbers);
 	return purged;
@@ -378,6 +386,8 @@ purge_journal(Relation journal, Snapshot snapshot, const Accounted *set, int64 l
 		HeapTupleData tuple;
 		Buffer		buffer;
 
+		CHECK_FOR_INTERRUPTS();
+		store_yield();
 		tuple.t_self = list.tuples[i].tid;
 		if (!heap_fetch(journal, snapshot, &tuple, &buffer, false))
 			elog(ERROR, "journal tuple of relation %u is gone", RelationGetRelid(journal));
@@ -394,7 +404,7 @@ purge_journal(Relation journal, Snapshot snapshot, const Accounted *set, int64 l
 int64
 destage_purge(const StreamStorage *storage, const Accounted *set, EventTime before, EventTime *last)
 {
-	StreamSlot *slot = mbucket_slot(storage->journal, false, false);
+	StreamSlot *slot = directory_slot(storage->journal, false, false);
 	/* the last bucket that ends at or before "before" */
 	int64		last_bucket = bucket_number(storage->bucket_width, before) - 1;
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());

@@ -207,6 +207,54 @@ event_deform(const EventLayout *layout, const Event *event, int natts,
 		values[i] = getmissingattr(layout->stored, i + 1, &isnull[i]);
 }
 
+struct EventProjection
+{
+	const EventLayout *layout;
+	int			natts;			/* up to the last column that is wanted */
+	bool		fixed;			/* all have fixed offsets in an event without nulls */
+	int			n;
+	int			columns[FLEXIBLE_ARRAY_MEMBER];	/* from 0 */
+};
+
+EventProjection *
+event_projection(const EventLayout *layout, const Bitmapset *columns)
+{
+	int			natts = layout->stored->natts;
+	EventProjection *projection = palloc0(offsetof(EventProjection, columns) + sizeof(int) * natts);
+
+	projection->layout = layout;
+	projection->fixed = true;
+	for (int i = 0; i < natts; i++)
+	{
+		if (columns && !bms_is_member(i + 1, columns))
+			continue;
+		projection->columns[projection->n++] = i;
+		projection->natts = i + 1;
+		projection->fixed &= layout->columns[i].offset >= 0;
+	}
+	return projection;
+}
+
+void
+event_project(const EventProjection *projection, const Event *event, Datum *values, bool *isnull)
+{
+	const char *data = (const char *) event + event->offset * MAXIMUM_ALIGNOF;
+
+	if (!projection->fixed || event->hasnull || event->natts < projection->natts)
+	{
+		event_deform(projection->layout, event, projection->natts, values, isnull);
+		return;
+	}
+	for (int i = 0; i < projection->n; i++)
+	{
+		int			index = projection->columns[i];
+		const ColumnLayout *column = &projection->layout->columns[index];
+
+		isnull[index] = false;
+		values[index] = fetch_att(data + column->offset, column->byval, column->length);
+	}
+}
+
 EventTime
 event_time(const EventLayout *layout, const Event *event)
 {

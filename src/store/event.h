@@ -17,6 +17,7 @@
 #include "postgres.h"
 #include "access/tupdesc.h"
 #include "executor/tuptable.h"
+#include "nodes/bitmapset.h"
 
 #include "store/storage.h"
 
@@ -60,6 +61,16 @@ extern void event_pack(const EventLayout *layout, const Datum *values, const boo
 /* The first natts columns; pass-by-reference values point into the event. */
 extern void event_deform(const EventLayout *layout, const Event *event, int natts,
 						 Datum *values, bool *isnull);
+
+/*
+ * The same of certain columns alone (attribute numbers; NULL: all), which is cheaper where all of
+ * them lie at fixed offsets. Others' values and nulls are undefined afterwards. Palloc'd.
+ */
+typedef struct EventProjection EventProjection;
+
+extern EventProjection *event_projection(const EventLayout *layout, const Bitmapset *columns);
+extern void event_project(const EventProjection *projection, const Event *event,
+						  Datum *values, bool *isnull);
 
 extern EventTime event_time(const EventLayout *layout, const Event *event);
 

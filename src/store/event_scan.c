@@ -29,6 +29,8 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "store/block_source.h"
+#include "store/directory.h"
 #include "store/event.h"
 #include "store/event_scan.h"
 #include "store/journal.h"
@@ -75,7 +77,7 @@ struct EventScan
 	int64	   *run_counter;	/* statistic that its events count in */
 	bool		check_time;		/* the run may hold events out of range */
 	EventLayout *layout;
-	int			natts;			/* columns of a packed event to look at */
+	EventProjection *projection;	/* of packed events */
 	TupleTableSlot *packed_slot;
 
 	List	   *own;			/* of OwnRun */
@@ -97,8 +99,7 @@ struct EventScan
 	MemoryContext tuple_context;
 
 	/* p-buckets */
-	PBucketScan blocks;
-	bool		blocks_open;
+	BlockSource *blocks;		/* NULL: there is no range, or no storage */
 	PBucketReader *reader;
 	TupleTableSlot *block_slot;
 	int64		last_block_bucket;
@@ -111,27 +112,13 @@ scan_unpin(void *arg)
 	EventScan  *scan = arg;
 
 	if (scan->pinned)
-		mbucket_unpin(scan->pinned);
+		directory_unpin(scan->pinned);
 	scan->pinned = NULL;
-}
-
-/* The last of the columns that will be looked at: how far an event needs to be deformed. */
-static int
-last_column(const StreamStorage *storage, const Bitmapset *columns)
-{
-	int			last = 0;
-	int			column = -1;
-
-	if (columns == NULL)
-		return storage->stored->natts;
-	while ((column = bms_next_member(columns, column)) >= 0)
-		last = column;
-	return last;
 }
 
 EventScan *
 event_scan_begin(const StreamStorage *storage, Snapshot snapshot, EventTime low, EventTime high,
-				 bool exact, Bitmapset *columns, const Accounted *set)
+				 bool exact, Bitmapset *columns, const Accounted *set, Size stage_ahead)
 {
 	EventScan  *scan = palloc0(sizeof(EventScan));
 
@@ -149,7 +136,7 @@ event_scan_begin(const StreamStorage *storage, Snapshot snapshot, EventTime low,
 	scan->high_bucket = bucket_number(storage->bucket_width, high - 1);
 	scan->phase = low < high ? SCAN_OWN : SCAN_DONE;
 	scan->layout = event_layout(storage);
-	scan->natts = last_column(storage, columns);
+	scan->projection = event_projection(scan->layout, columns);
 	scan->packed_slot = MakeTupleTableSlot(storage->stored, &TTSOpsVirtual);
 	memset(scan->packed_slot->tts_isnull, true, storage->stored->natts);
 	scan->unpin.func = scan_unpin;
@@ -158,10 +145,13 @@ event_scan_begin(const StreamStorage *storage, Snapshot snapshot, EventTime low,
 
 	if (OidIsValid(storage->journal))
 	{
-		scan->slot = mbucket_slot(storage->journal, false, false);
+		scan->slot = directory_slot(storage->journal, false, false);
 		scan->journal = table_open(storage->journal, AccessShareLock);
 		/* a serializable reader conflicts with later writers through the journal */
 		PredicateLockRelation(scan->journal, snapshot);
+		if (low < high)
+			scan->blocks = block_source_begin(storage, scan->slot, snapshot, scan->low_bucket,
+											  scan->high_bucket, low, high, stage_ahead);
 	}
 	return scan;
 }
@@ -218,7 +208,7 @@ pin_next_bucket(EventScan *scan)
 	{
 		int			i = scan->next_number++;
 
-		scan->pinned = mbucket_pin(slot, scan->numbers[i]);
+		scan->pinned = directory_pin(slot, scan->numbers[i]);
 		if (scan->pinned == NULL)
 			continue;
 
@@ -353,7 +343,7 @@ next_phase(EventScan *scan)
 	scan->phase++;
 	if (scan->phase == SCAN_MEMORY && scan->slot)
 	{
-		scan->numbers = mbucket_numbers(scan->slot, scan->low_bucket, scan->high_bucket,
+		scan->numbers = directory_numbers(scan->slot, scan->low_bucket, scan->high_bucket,
 										&scan->nnumbers);
 		scan->from_memory = palloc0(sizeof(bool) * Max(scan->nnumbers, 1));
 	}
@@ -364,11 +354,8 @@ next_phase(EventScan *scan)
 		scan->tuple_context = AllocSetContextCreate(CurrentMemoryContext, "aion journal tuple",
 													ALLOCSET_DEFAULT_SIZES);
 	}
-	else if (scan->phase == SCAN_BLOCKS && scan->journal)
+	else if (scan->phase == SCAN_BLOCKS && scan->blocks)
 	{
-		pbucket_scan_begin(&scan->blocks, scan->storage, scan->snapshot.snapshot,
-						   scan->low_bucket, scan->high_bucket);
-		scan->blocks_open = true;
 		scan->reader = pbucket_reader_create(scan->storage, scan->columns);
 		scan->block_slot = MakeTupleTableSlot(scan->storage->stored, &TTSOpsVirtual);
 		scan->last_block_bucket = PBUCKET_MARK;
@@ -392,36 +379,21 @@ next_run(EventScan *scan)
 	}
 }
 
-/* In the scan's context, because the index scan allocates while it goes on. */
-static HeapTuple
-next_block_row(EventScan *scan)
-{
-	MemoryContext old = MemoryContextSwitchTo(scan->context);
-	HeapTuple	row = pbucket_scan_next(&scan->blocks);
-
-	MemoryContextSwitchTo(old);
-	return row;
-}
-
+/* In the scan's context, because the source allocates while it goes on. */
 static bool
 next_block(EventScan *scan)
 {
-	HeapTuple	row;
+	MemoryContext old = MemoryContextSwitchTo(scan->context);
+	const PBucketRow *header = block_source_next(scan->blocks, scan->reader);
 
-	while ((row = next_block_row(scan)) != NULL)
-	{
-		const PBucketRow *header = PBUCKET_ROW(row);
-
-		if (header->last < scan->low || header->first >= scan->high)
-			continue;
-		if (header->bucket != scan->last_block_bucket)
-			scan->stats.disk_buckets++;
-		scan->last_block_bucket = header->bucket;
-		scan->check_time = scan->exact && (header->first < scan->low || header->last >= scan->high);
-		pbucket_reader_open(scan->reader, row);
-		return true;
-	}
-	return false;
+	MemoryContextSwitchTo(old);
+	if (header == NULL)
+		return false;
+	if (header->bucket != scan->last_block_bucket)
+		scan->stats.disk_buckets++;
+	scan->last_block_bucket = header->bucket;
+	scan->check_time = scan->exact && (header->first < scan->low || header->last >= scan->high);
+	return true;
 }
 
 static TupleTableSlot *
@@ -471,12 +443,12 @@ event_scan_next(EventScan *scan)
 			}
 			(*scan->run_counter)++;
 			ExecClearTuple(slot);
-			event_deform(scan->layout, event, scan->natts, slot->tts_values, slot->tts_isnull);
+			event_project(scan->projection, event, slot->tts_values, slot->tts_isnull);
 			return ExecStoreVirtualTuple(slot);
 		}
 		if (scan->phase < SCAN_BLOCKS && next_run(scan))
 			continue;
-		if (scan->phase == SCAN_BLOCKS && scan->blocks_open)
+		if (scan->phase == SCAN_BLOCKS && scan->blocks)
 			return next_block_event(scan);
 		return NULL;
 	}
@@ -485,6 +457,14 @@ event_scan_next(EventScan *scan)
 const EventScanStats *
 event_scan_stats(EventScan *scan)
 {
+	if (scan->blocks)
+	{
+		const BlockSourceStats *blocks = block_source_stats(scan->blocks);
+
+		scan->stats.staged_blocks = blocks->staged;
+		scan->stats.read_blocks = blocks->read;
+		scan->stats.waited_us = blocks->waited_us;
+	}
 	return &scan->stats;
 }
 
@@ -495,12 +475,12 @@ event_scan_end(EventScan *scan)
 	scan_unpin(scan);
 	if (scan->journal_scan)
 		table_endscan(scan->journal_scan);
-	if (scan->blocks_open)
-		pbucket_scan_end(&scan->blocks);
+	if (scan->blocks)
+		block_source_end(scan->blocks);
 	if (scan->journal)
 		table_close(scan->journal, NoLock);
 	scan->journal_scan = NULL;
-	scan->blocks_open = false;
+	scan->blocks = NULL;
 	scan->journal = NULL;
 	scan->phase = SCAN_DONE;
 	scan->at = scan->end = NULL;

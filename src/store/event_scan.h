@@ -27,18 +27,22 @@ typedef struct EventScanStats
 	int64		memory_events;
 	int64		journal_events;
 	int64		disk_events;
+	int64		staged_blocks;	/* blocks of p-buckets read from copies in memory, */
+	int64		read_blocks;	/* and from the table */
+	int64		waited_us;		/* for blocks to be staged */
 } EventScanStats;
 
 /*
  * Begins a scan of events with low <= time < high, of "set" alone unless NULL.
  * With "exact" the times of single events are checked; otherwise whole buckets
  * are left out, and the caller checks. "columns" = attribute numbers of
- * storage->stored that will be looked at, NULL for all. Lives in the
+ * storage->stored that will be looked at, NULL for all. "stage_ahead": bytes of
+ * events to be asked for ahead of the reader, 0: p-buckets are read here. Lives in the
  * current memory context, whose reset or deletion ends it.
  */
 extern EventScan *event_scan_begin(const StreamStorage *storage, Snapshot snapshot,
 								   EventTime low, EventTime high, bool exact,
-								   Bitmapset *columns, const Accounted *set);
+								   Bitmapset *columns, const Accounted *set, Size stage_ahead);
 
 /*
  * Adds packed events that this backend has not flushed yet (MAXALIGNed,

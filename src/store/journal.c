@@ -19,6 +19,7 @@
 
 #include "debug_point.h"
 #include "store/area.h"
+#include "store/directory.h"
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
 
@@ -120,7 +121,7 @@ static void
 writer_begin(JournalWriter *writer, Relation journal)
 {
 	writer->top = GetTopFullTransactionId();
-	writer->slot = mbucket_slot(RelationGetRelid(journal), true,
+	writer->slot = directory_slot(RelationGetRelid(journal), true,
 								journal->rd_createSubid != InvalidSubTransactionId);
 	writer->inbox = writer->slot ? INBOX_NOT_ENTERED : AREA_NONE;
 	writer->begun = true;
@@ -215,7 +216,7 @@ void
 journal_write_rest(const StreamStorage *storage, Relation journal, FullTransactionId top,
 				   const JournalRun *run)
 {
-	StreamSlot *slot = mbucket_slot(storage->journal, true, false);
+	StreamSlot *slot = directory_slot(storage->journal, true, false);
 	HeapTuple	tuple = form_tuple(run, top, 0);
 
 	if (slot)

@@ -1,6 +1,6 @@
 /*
  * mbucket.c
- *	  m-buckets: slots of streams, their buckets, chunks and inbox.
+ *	  m-buckets: the chunks of buckets, and the inbox.
  *
  * A writer enters its transaction in the stream's inbox, reserves a chunk
  * for each journal tuple before it writes the tuple, and fills it in after. The
@@ -14,105 +14,18 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
-#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 
 #include "store/area.h"
+#include "store/directory.h"
 #include "store/mbucket.h"
 #include "store/mbucket_internal.h"
+#include "store/staged.h"
 
 /* One transaction may hold this part of the area's pages. */
 #define TRANSACTION_SHARE	4
-
-/*
- * Slots of streams
- */
-
-static StreamSlot *
-slot_search(Oid journal)
-{
-	for (int32 i = 0; i < area->nslots; i++)
-		if (area_slots[i].journal == journal && area_slots[i].database == MyDatabaseId)
-			return &area_slots[i];
-	return NULL;
-}
-
-/*
- * The latest transaction that may have written to a journal before it gets its
- * slot: one of an earlier life of shared memory, the creator being the first
- * to write in this one, unless slots ran out.
- */
-static FullTransactionId
-last_before_creation(FullTransactionId creator)
-{
-	FullTransactionId limit = creator;
-
-	if (!FullTransactionIdIsValid(creator) || area->slots_exhausted)
-		limit = ReadNextFullTransactionId();
-	FullTransactionIdRetreat(&limit);
-	return limit;
-}
-
-/*
- * The slot of a journal of this database; NULL if it has none and none is
- * asked for or to be had. A slot once returned stays the journal's as long as
- * the caller holds a lock on it: only journals that no longer exist lose theirs.
- */
-StreamSlot *
-mbucket_slot(Oid journal, bool create, bool journal_is_new)
-{
-	StreamSlot *slot;
-
-	static StreamSlot *latest = NULL;
-
-	if (area == NULL)
-		return NULL;
-	/* no lock: if it is the journal's now, it was when the caller locked the journal */
-	if (latest && latest->journal == journal && latest->database == MyDatabaseId)
-		return latest;
-
-	/* The lock orders the search against the assignment of slots. */
-	LWLockAcquire(area_slots_lock(), LW_SHARED);
-	slot = slot_search(journal);
-	LWLockRelease(area_slots_lock());
-	if (slot || !create)
-		return latest = slot;
-
-	LWLockAcquire(area_slots_lock(), LW_EXCLUSIVE);
-	slot = slot_search(journal);
-	for (int32 i = 0; slot == NULL && i < area->nslots; i++)
-	{
-		if (OidIsValid(area_slots[i].database))
-			continue;
-		slot = &area_slots[i];
-		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
-		memset(slot, 0, sizeof(StreamSlot));
-		slot->database = MyDatabaseId;
-		slot->journal = journal;
-		slot->creator = GetTopFullTransactionIdIfAny();
-		slot->first_bucket = slot->first_inbox = slot->last_inbox = slot->taken = AREA_NONE;
-		slot->overflow = slot->inherited = InvalidFullTransactionId;
-		slot->clean_since = InvalidFullTransactionId;
-		if (journal_is_new)
-			slot->clean_since = slot->creator;
-		else
-		{
-			/* what is in progress now, a prepared transaction say, may have written what has no chunk */
-			slot->journal_writer = ReadNextFullTransactionId();
-			FullTransactionIdRetreat(&slot->journal_writer);
-			slot->inherited = last_before_creation(slot->creator);
-			if (area->slots_exhausted)
-				slot->overflow = slot->inherited;
-		}
-		LWLockRelease(area_stream_lock(slot));
-	}
-	if (slot == NULL)
-		area->slots_exhausted = true;
-	LWLockRelease(area_slots_lock());
-	return slot;
-}
 
 List *
 mbucket_journals(void)
@@ -148,127 +61,6 @@ mbucket_journals(void)
 		}
 	}
 	return journals;
-}
-
-/*
- * Buckets. All under the slot's stream lock (A1), exclusive for what changes.
- */
-
-static int32 *
-hash_head(const StreamSlot *slot, int64 number)
-{
-	uint32		hash = hash_combine(murmurhash32((uint32) (slot - area_slots)),
-									murmurhash32((uint32) number ^ (uint32) (number >> 32)));
-
-	return &area_hash[hash & (area->nhash - 1)];
-}
-
-/*
- * Hash chains run through buckets of different slots, whose locks differ, so a
- * chain is guarded by the area's spinlock on top of A1: it is a few links long.
- */
-MBucket *
-mbucket_find(StreamSlot *slot, int64 number)
-{
-	int32		slot_number = slot - area_slots;
-	int32		i;
-
-	SpinLockAcquire(&area->mutex);
-	for (i = *hash_head(slot, number); i != AREA_NONE; i = area_buckets[i].hash_next)
-		if (area_buckets[i].number == number && area_buckets[i].slot == slot_number)
-			break;
-	SpinLockRelease(&area->mutex);
-	return i == AREA_NONE ? NULL : &area_buckets[i];
-}
-
-static MBucket *
-bucket_create(StreamSlot *slot, int64 number)
-{
-	int32		index = area_alloc_bucket();
-	MBucket    *bucket;
-	int32	   *head;
-
-	if (index == AREA_NONE)
-		return NULL;
-	bucket = &area_buckets[index];
-	bucket->number = number;
-	bucket->first_chunk = bucket->last_chunk = bucket->swept_to = 0;
-	bucket->first_page = bucket->open_page = AREA_NONE;
-	bucket->npages = bucket->nevents = 0;
-	bucket->freed_by = slot->freed_by;
-	bucket->marks = bucket->swept_marks = 0;
-	bucket->changed = 0;
-
-	bucket->prev = AREA_NONE;
-	bucket->next = slot->first_bucket;
-	if (bucket->next != AREA_NONE)
-		area_buckets[bucket->next].prev = index;
-	slot->first_bucket = index;
-
-	head = hash_head(slot, number);
-	SpinLockAcquire(&area->mutex);
-	bucket->slot = slot - area_slots;
-	bucket->hash_next = *head;
-	*head = index;
-	SpinLockRelease(&area->mutex);
-	return bucket;
-}
-
-static void
-note_freed(FullTransactionId *latest, FullTransactionId xid)
-{
-	if (FullTransactionIdPrecedes(*latest, xid))
-		*latest = xid;
-}
-
-/* Takes an empty bucket out of the slot and gives its entry back. */
-static void
-bucket_remove(StreamSlot *slot, MBucket *bucket)
-{
-	int32		index = bucket - area_buckets;
-	int32	   *link;
-
-	Assert(bucket->npages == 0 && pg_atomic_read_u32(&bucket->pins) == 0);
-	note_freed(&slot->freed_by.destage, bucket->freed_by.destage);
-	note_freed(&slot->freed_by.set_aside, bucket->freed_by.set_aside);
-
-	SpinLockAcquire(&area->mutex);
-	for (link = hash_head(slot, bucket->number); *link != index;)
-		link = &area_buckets[*link].hash_next;
-	*link = bucket->hash_next;
-	SpinLockRelease(&area->mutex);
-
-	if (bucket->prev != AREA_NONE)
-		area_buckets[bucket->prev].next = bucket->next;
-	else
-		slot->first_bucket = bucket->next;
-	if (bucket->next != AREA_NONE)
-		area_buckets[bucket->next].prev = bucket->prev;
-	area_free_bucket(index);
-}
-
-/* Pins a bucket, so that nothing of it is freed; NULL if memory has none of that number. */
-MBucket *
-mbucket_pin(StreamSlot *slot, int64 number)
-{
-	MBucket    *bucket;
-
-	/* A5: the pin must be in place before anybody can sweep the bucket */
-	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-	bucket = mbucket_find(slot, number);
-	if (bucket)
-		pg_atomic_fetch_add_u32(&bucket->pins, 1);
-	LWLockRelease(area_stream_lock(slot));
-	return bucket;
-}
-
-/* Drops a pin; without a lock (A5). */
-void
-mbucket_unpin(MBucket *bucket)
-{
-	uint32		before PG_USED_FOR_ASSERTS_ONLY = pg_atomic_fetch_sub_u32(&bucket->pins, 1);
-
-	Assert(before > 0);
 }
 
 /*
@@ -375,11 +167,7 @@ mbucket_reserve(StreamSlot *slot, int32 *inbox, int64 number, const Chunk *heade
 	enter_inbox(slot, header->top, inbox);
 	entry = *inbox == AREA_NONE ? NULL : &area_inbox[*inbox];
 	if (entry && entry->bytes + size <= (uint64) area->npages * AREA_PAGE_SIZE / TRANSACTION_SHARE)
-	{
-		bucket = mbucket_find(slot, number);
-		if (bucket == NULL)
-			bucket = bucket_create(slot, number);
-	}
+		bucket = directory_find_or_create(slot, number);
 	if (bucket)
 		chunk = (Chunk *) bucket_room(bucket, size);
 	if (chunk)
@@ -474,18 +262,6 @@ mbucket_enter_straggler(StreamSlot *slot, FullTransactionId top, BlockNumber fir
  * Looking
  */
 
-static int
-compare_numbers(const void *a, const void *b)
-{
-	int64		left = *(const int64 *) a;
-	int64		right = *(const int64 *) b;
-
-	return left < right ? -1 : left > right;
-}
-
-/* A range of fewer buckets is looked up one by one, a larger one by going through the slot's list. */
-#define PROBE_LIMIT 64
-
 /*
  * The chunk of a journal tuple of transaction "top" that accounting has not seen, NULL if it has none.
  * Nobody else frees such a chunk, so it stays good after the lock is gone.
@@ -498,7 +274,7 @@ mbucket_chunk_of(StreamSlot *slot, int64 number, FullTransactionId top,
 	MBucket    *bucket;
 
 	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-	bucket = mbucket_find(slot, number);
+	bucket = directory_find(slot, number);
 	for (AreaPtr at = bucket ? bucket->first_chunk : 0; at && found == NULL;)
 	{
 		Chunk	   *chunk = AREA_DEREF(at);
@@ -510,47 +286,6 @@ mbucket_chunk_of(StreamSlot *slot, int64 number, FullTransactionId top,
 	}
 	LWLockRelease(area_stream_lock(slot));
 	return found;
-}
-
-/* Numbers of the slot's buckets from low to high inclusive, ascending. Palloc'd. */
-int64 *
-mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n)
-{
-	int			capacity = PROBE_LIMIT;
-	int64	   *numbers = palloc(capacity * sizeof(int64));
-
-	if (low <= high && (uint64) high - (uint64) low < PROBE_LIMIT)
-	{
-		*n = 0;
-		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-		for (int64 i = 0; i <= high - low; i++)
-			if (mbucket_find(slot, low + i))
-				numbers[(*n)++] = low + i;
-		LWLockRelease(area_stream_lock(slot));
-		return numbers;
-	}
-
-	/* no palloc under the lock (I8): count, allocate, and try again if it grew */
-	for (;;)
-	{
-		*n = 0;
-		LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-		for (int32 i = slot->first_bucket; i != AREA_NONE; i = area_buckets[i].next)
-		{
-			if (area_buckets[i].number < low || area_buckets[i].number > high)
-				continue;
-			if (*n < capacity)
-				numbers[*n] = area_buckets[i].number;
-			(*n)++;
-		}
-		LWLockRelease(area_stream_lock(slot));
-		if (*n <= capacity)
-			break;
-		capacity = *n + PROBE_LIMIT;
-		numbers = repalloc(numbers, capacity * sizeof(int64));
-	}
-	qsort(numbers, *n, sizeof(int64), compare_numbers);
-	return numbers;
 }
 
 /*
@@ -583,7 +318,7 @@ holds_movable(const MBucket *bucket)
 MBucketInfo *
 mbucket_list(Oid journal, int *n)
 {
-	StreamSlot *slot = mbucket_slot(journal, false, false);
+	StreamSlot *slot = directory_slot(journal, false, false);
 	TimestampTz now = GetCurrentTimestamp();
 	int64	   *numbers;
 	MBucketInfo *infos;
@@ -592,25 +327,26 @@ mbucket_list(Oid journal, int *n)
 	*n = 0;
 	if (slot == NULL)
 		return NULL;
-	numbers = mbucket_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, n);
+	numbers = directory_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, n);
 	infos = palloc0(sizeof(MBucketInfo) * Max(*n, 1));
 	for (int i = 0; i < *n; i++)
 	{
-		MBucket    *bucket = mbucket_pin(slot, numbers[i]);
+		MBucket    *bucket = directory_pin(slot, numbers[i]);
 
 		if (bucket == NULL)
 			continue;
-		if (bucket->npages > 0)
+		if (bucket->npages + bucket->staged_pages > 0)
 		{
 			MBucketInfo *info = &infos[kept++];
 
 			info->number = numbers[i];
 			info->events = bucket->nevents;
 			info->bytes = (int64) bucket->npages * AREA_PAGE_SIZE;
+			info->staged_bytes = (int64) bucket->staged_pages * AREA_PAGE_SIZE;
 			info->age_ms = (now - bucket->changed) / 1000;
 			info->accounted_any = holds_movable(bucket);
 		}
-		mbucket_unpin(bucket);
+		directory_unpin(bucket);
 	}
 	*n = kept;
 	return infos;
@@ -628,7 +364,7 @@ mbucket_mark_set_aside(StreamSlot *slot, int64 number, Chunk *chunk, FullTransac
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	chunk->xmax = mover;
 	chunk->set_aside = true;
-	mbucket_find(slot, number)->marks++;
+	directory_find(slot, number)->marks++;
 	LWLockRelease(area_stream_lock(slot));
 }
 
@@ -639,7 +375,7 @@ mbucket_mark_rolled_back(StreamSlot *slot, int64 number, Chunk *chunk)
 	/* A1: a sweep may be looking at it */
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	chunk->xmin = InvalidFullTransactionId;
-	mbucket_find(slot, number)->marks++;
+	directory_find(slot, number)->marks++;
 	LWLockRelease(area_stream_lock(slot));
 }
 
@@ -740,7 +476,7 @@ bucket_free_chunk(MBucket *bucket, AreaPtr *link)
 	int32		page = AREA_PAGE_OF(chunk);
 
 	if (FullTransactionIdIsValid(chunk->xmin))
-		note_freed(chunk->set_aside ? &bucket->freed_by.set_aside : &bucket->freed_by.destage,
+		directory_note_freed(chunk->set_aside ? &bucket->freed_by.set_aside : &bucket->freed_by.destage,
 				   chunk->xmax);
 	if (chunk->next == 0)
 		bucket->last_chunk = bucket->swept_to;
@@ -780,11 +516,15 @@ bucket_sweep(MBucket *bucket, const Movers *movers)
 	return true;
 }
 
-/* True if no scan is on the bucket and no snapshot can ask for its freed_by any more, or entries are scarce. */
+/*
+ * True if the bucket is empty, no scan is on it, and no snapshot can ask for its freed_by any more, or
+ * entries are scarce.
+ */
 static bool
 is_unused(MBucket *bucket, FullTransactionId horizon)
 {
-	return pg_atomic_read_u32(&bucket->pins) == 0 &&
+	return bucket->npages == 0 && bucket->first_staged == AREA_NONE &&
+		pg_atomic_read_u32(&bucket->pins) == 0 &&
 		((FullTransactionIdPrecedes(bucket->freed_by.destage, horizon) &&
 		  FullTransactionIdPrecedes(bucket->freed_by.set_aside, horizon)) ||
 		 area->free_bucket == AREA_NONE);
@@ -807,13 +547,13 @@ reclaim_bucket(StreamSlot *slot, int64 number, FullTransactionId horizon)
 	bool		done = false;
 
 	CHECK_FOR_INTERRUPTS();
-	bucket = mbucket_pin(slot, number);
+	bucket = directory_pin(slot, number);
 	if (bucket == NULL)
 		return;
 	sweep = bucket->marks != bucket->swept_marks;
 	if (sweep)
 		find_movers(bucket, &movers);
-	mbucket_unpin(bucket);
+	directory_unpin(bucket);
 	resolve_movers(&movers);
 
 	while (!done)
@@ -821,7 +561,7 @@ reclaim_bucket(StreamSlot *slot, int64 number, FullTransactionId horizon)
 		done = !sweep;
 		/* A5: nobody may pin the bucket or follow its chunks meanwhile */
 		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
-		bucket = mbucket_find(slot, number);
+		bucket = directory_find(slot, number);
 		if (bucket == NULL || pg_atomic_read_u32(&bucket->pins) > 0)
 		{
 			if (bucket && !first)
@@ -837,8 +577,8 @@ reclaim_bucket(StreamSlot *slot, int64 number, FullTransactionId horizon)
 			}
 			done = bucket_sweep(bucket, &movers);
 		}
-		if (bucket && bucket->npages == 0 && is_unused(bucket, horizon))
-			bucket_remove(slot, bucket);
+		if (bucket && is_unused(bucket, horizon))
+			directory_remove(slot, bucket);
 		LWLockRelease(area_stream_lock(slot));
 		first = false;
 	}
@@ -881,7 +621,7 @@ mbucket_reclaim_slot(StreamSlot *slot)
 {
 	FullTransactionId horizon = reclaim_horizon();
 	int			n;
-	int64	   *numbers = mbucket_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, &n);
+	int64	   *numbers = directory_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, &n);
 
 	resolve_slot(slot);
 	for (int i = 0; i < n; i++)
@@ -892,7 +632,7 @@ mbucket_reclaim_slot(StreamSlot *slot)
 void
 mbucket_reclaim_one(Oid journal, int64 number)
 {
-	StreamSlot *slot = mbucket_slot(journal, false, false);
+	StreamSlot *slot = directory_slot(journal, false, false);
 
 	if (slot)
 		reclaim_bucket(slot, number, reclaim_horizon());
@@ -901,7 +641,7 @@ mbucket_reclaim_one(Oid journal, int64 number)
 void
 mbucket_reclaim(Oid journal)
 {
-	StreamSlot *slot = mbucket_slot(journal, false, false);
+	StreamSlot *slot = directory_slot(journal, false, false);
 
 	if (slot)
 		mbucket_reclaim_slot(slot);
@@ -914,7 +654,7 @@ mbucket_reclaim(Oid journal)
 void
 mbucket_forget(Oid journal)
 {
-	StreamSlot *slot = mbucket_slot(journal, false, false);
+	StreamSlot *slot = directory_slot(journal, false, false);
 
 	if (slot == NULL)
 		return;
@@ -934,15 +674,10 @@ mbucket_forget(Oid journal)
 	{
 		MBucket    *bucket = &area_buckets[slot->first_bucket];
 
-		while (bucket->first_page != AREA_NONE)
-		{
-			int32		page = bucket->first_page;
-
-			bucket->first_page = AREA_PAGE(page)->next;
-			area_free_page(page);
-		}
+		area_free_pages(bucket->first_page);
 		bucket->npages = 0;
-		bucket_remove(slot, bucket);
+		(void) staged_evict_locked(bucket);
+		directory_remove(slot, bucket);
 	}
 	slot->database = slot->journal = InvalidOid;
 	LWLockRelease(area_stream_lock(slot));

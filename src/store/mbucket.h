@@ -18,7 +18,8 @@ typedef struct MBucketInfo
 {
 	int64		number;
 	int64		events;			/* committed or not */
-	int64		bytes;			/* of whole pages */
+	int64		bytes;			/* of whole pages that hold events, */
+	int64		staged_bytes;	/* and of those that hold copies of blocks */
 	int64		age_ms;			/* since an event was last added */
 	bool		accounted_any;	/* holds events that could be destaged */
 } MBucketInfo;

@@ -11,8 +11,6 @@
 /* A transaction's place in a stream's inbox before it has asked for one; AREA_NONE: it got none. */
 #define INBOX_NOT_ENTERED	(-2)
 
-extern StreamSlot *mbucket_slot(Oid journal, bool create, bool journal_is_new);
-extern MBucket *mbucket_find(StreamSlot *slot, int64 number);
 extern Chunk *mbucket_reserve(StreamSlot *slot, int32 *inbox, int64 number, const Chunk *header);
 extern void mbucket_note_journal_write(StreamSlot *slot, int32 *inbox, FullTransactionId writer);
 extern void mbucket_note_journal_rewrite(StreamSlot *slot, FullTransactionId writer);
@@ -21,15 +19,12 @@ extern void mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox,
 extern bool mbucket_enter_straggler(StreamSlot *slot, FullTransactionId top,
 									BlockNumber first, BlockNumber last);
 extern int32 mbucket_take_inbox(StreamSlot *slot);
-extern int64 *mbucket_numbers(StreamSlot *slot, int64 low, int64 high, int *n);
 extern Chunk *mbucket_next_chunk(const MBucket *bucket, const Chunk *chunk);
 extern Chunk *mbucket_chunk_of(StreamSlot *slot, int64 number, FullTransactionId top,
 							   const ItemPointerData *tid);
 extern void mbucket_mark_set_aside(StreamSlot *slot, int64 number, Chunk *chunk,
 								   FullTransactionId mover);
 extern void mbucket_mark_rolled_back(StreamSlot *slot, int64 number, Chunk *chunk);
-extern MBucket *mbucket_pin(StreamSlot *slot, int64 number);
-extern void mbucket_unpin(MBucket *bucket);
 extern void mbucket_reclaim_slot(StreamSlot *slot);
 
 #endif							/* AION_MBUCKET_INTERNAL_H */

@@ -25,8 +25,9 @@
 #include "store/codec.h"
 #include "store/event.h"
 #include "store/pbucket.h"
+#include "store/yield.h"
 
-#define PBUCKET_NATTS		6
+#define PBUCKET_NATTS		7
 #define PBUCKET_FEW_BLOCKS	4
 
 /*
@@ -139,6 +140,19 @@ pbucket_writer_begin(const StreamStorage *storage)
 	return writer;
 }
 
+/* An id for a new block. */
+static int64
+draw_id(void)
+{
+	int64		id;
+
+	if (!pg_strong_random(&id, sizeof(id)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not draw a random number for a block")));
+	return id & PG_INT64_MAX;
+}
+
 /* Writes the encoder's events as one block. */
 static void
 flush_block(PBucketWriter *writer)
@@ -157,23 +171,25 @@ flush_block(PBucketWriter *writer)
 	CHECK_FOR_INTERRUPTS();
 	old = MemoryContextSwitchTo(writer->block_context);
 	values[0] = Int64GetDatum(writer->bucket);
-	values[1] = Int64GetDatum(writer->first);
-	values[2] = Int64GetDatum(writer->last);
-	values[3] = Int32GetDatum(nevents);
-	values[4] = Int32GetDatum((int32) block_encoder_bytes(writer->encoder));
+	values[1] = Int64GetDatum(draw_id());
+	values[2] = Int64GetDatum(writer->first);
+	values[3] = Int64GetDatum(writer->last);
+	values[4] = Int32GetDatum(nevents);
+	values[5] = Int32GetDatum((int32) block_encoder_bytes(writer->encoder));
 	codec_check(block_encoder_finish(writer->encoder, writer->storage->compress, &block, &length),
 				writer->storage);
 	data = palloc_extended(VARHDRSZ + length, MCXT_ALLOC_HUGE);
 	SET_VARSIZE(data, VARHDRSZ + length);
 	memcpy(VARDATA(data), block, length);
 	codec_free(NULL, block);
-	values[5] = PointerGetDatum(data);
+	values[6] = PointerGetDatum(data);
 
 	tuple = heap_form_tuple(RelationGetDescr(writer->blocks), values, isnull);
 	CatalogTupleInsertWithInfo(writer->blocks, tuple, writer->indexes);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(writer->block_context);
 	writer->written += nevents;
+	store_yield();
 }
 
 /* Adds one event's columns to the encoder. */
@@ -396,20 +412,40 @@ decode_column(PBucketReader *reader, int column)
 				reader->storage);
 }
 
+char *
+pbucket_bytes(HeapTuple row, Size *length)
+{
+	struct varlena *data = (struct varlena *) ((char *) GETSTRUCT(row) + sizeof(PBucketRow));
+
+	data = detoast_attr(data);
+	*length = VARSIZE(data) - VARHDRSZ;
+	return VARDATA(data);
+}
+
+/* The memory that bytes of blocks to be opened have to be in; reset for each block. */
+MemoryContext
+pbucket_reader_context(PBucketReader *reader)
+{
+	MemoryContextReset(reader->context);
+	return reader->context;
+}
+
 void
 pbucket_reader_open(PBucketReader *reader, HeapTuple row)
 {
-	MemoryContext old;
-	struct varlena *data;
+	MemoryContext old = MemoryContextSwitchTo(pbucket_reader_context(reader));
+	Size		length;
+	char	   *bytes = pbucket_bytes(row, &length);
 
-	MemoryContextReset(reader->context);
-	old = MemoryContextSwitchTo(reader->context);
-	data = (struct varlena *) ((char *) GETSTRUCT(row) + sizeof(PBucketRow));
-	data = detoast_attr(data);
-	codec_check(block_decoder_open(&reader->decoder, VARDATA(data), VARSIZE(data) - VARHDRSZ,
-								   &reader->memory),
-				reader->storage);
 	MemoryContextSwitchTo(old);
+	pbucket_reader_open_bytes(reader, bytes, length);
+}
+
+void
+pbucket_reader_open_bytes(PBucketReader *reader, const char *bytes, Size length)
+{
+	codec_check(block_decoder_open(&reader->decoder, bytes, length, &reader->memory),
+				reader->storage);
 	reader->ncolumns = block_decoder_columns(&reader->decoder);
 	reader->nrows = block_decoder_rows(&reader->decoder);
 	reader->next = 0;

@@ -2,10 +2,13 @@
  * pbucket.h
  *	  p-buckets: blocks of compressed events in an extension table.
  *
- * Columns of aion_data.blocks_N, all NOT NULL: bucket bigint, first_time
- * bigint, last_time bigint, nevents int, raw_bytes int, data bytea (stored out of line,
+ * Columns of aion_data.blocks_N, all NOT NULL: bucket bigint, id bigint,
+ * first_time bigint, last_time bigint, nevents int, raw_bytes int, data bytea (stored out of line,
  * not compressed again); an index on bucket. A row with nevents = 0 is the
  * mark that tells an unlogged table that was emptied by a crash.
+ *
+ * The id is a random number: it names the block's bytes wherever the row goes (VACUUM FULL, a
+ * dump restored into a table that has blocks of its own), which its TID or xmin would not.
  */
 #ifndef AION_PBUCKET_H
 #define AION_PBUCKET_H
@@ -21,6 +24,7 @@
 typedef struct PBucketRow
 {
 	int64		bucket;
+	int64		id;
 	int64		first;
 	int64		last;
 	int32		nevents;
@@ -37,6 +41,9 @@ typedef struct PBucketRow
 #define PBUCKET_SMALL_BLOCK 2048
 #define PBUCKET_BLOCK_EVENTS 8192
 #define PBUCKET_BLOCK_BYTES (1024 * 1024)
+
+/* The bytes of a block: in the row, or palloc'd. */
+extern char *pbucket_bytes(HeapTuple row, Size *length);
 
 /* Writing: events of one bucket at a time. */
 typedef struct PBucketWriter PBucketWriter;
@@ -68,6 +75,10 @@ typedef struct PBucketReader PBucketReader;
 
 extern PBucketReader *pbucket_reader_create(const StreamStorage *storage, Bitmapset *columns);
 extern void pbucket_reader_open(PBucketReader *reader, HeapTuple row);
+
+/* The same from bytes that are in the reader's context, which is empty when it is asked for. */
+extern MemoryContext pbucket_reader_context(PBucketReader *reader);
+extern void pbucket_reader_open_bytes(PBucketReader *reader, const char *bytes, Size length);
 extern bool pbucket_reader_next(PBucketReader *reader, TupleTableSlot *slot);	/* virtual slot */
 extern EventTime *pbucket_reader_times(PBucketReader *reader, int *n);	/* of the open row */
 extern void pbucket_reader_close(PBucketReader *reader);

@@ -142,25 +142,22 @@ begin_scan(ForeignScanState *node, StreamScan *state)
 	EState	   *estate = node->ss.ps.state;
 	EventTime	low = EVENT_TIME_MIN;
 	EventTime	high = EVENT_TIME_END;
-	EventTime	start;
-	EventTime	end;
-	struct Accounted *set = NULL;
-	bool		exact = false;
+	StreamWindow *window = stream_window_get(state->info.relid);
 	MemoryContext old;
 
 	stream_check_home(&state->info);
 	apply_bounds(node, state, &low, &high);
-	if (stream_window_get(state->info.relid, &start, &end, &set))
+	if (window)
 	{
-		low = Max(low, start);
-		high = Min(high, end);
-		exact = true;
+		low = Max(low, window->start);
+		high = Min(high, window->end);
 	}
 	old = MemoryContextSwitchTo(state->scan_context);
-	state->scan = event_scan_begin(&state->info.storage, estate->es_snapshot, low, high, exact,
-								   state->columns, set);
+	state->scan = event_scan_begin(&state->info.storage, estate->es_snapshot, low, high,
+								   window != NULL, state->columns, window ? window->set : NULL,
+								   window ? window->stage_ahead : 0);
 	/* a firing sees what is accounted for, which nothing of this transaction is */
-	if (set == NULL && state->info.has_storage)
+	if (window == NULL && state->info.has_storage)
 		ingest_add_to_scan(state->info.storage.journal, estate->es_snapshot, state->scan);
 	MemoryContextSwitchTo(old);
 }
@@ -189,19 +186,35 @@ stream_iterate_foreign_scan(ForeignScanState *node)
 	return slot;
 }
 
+/* Adds the statistics of the scan at hand, if there is one, to those of earlier ones. */
 static void
-end_scan(StreamScan *state)
+add_stats(EventScanStats *total, const StreamScan *state)
 {
 	const EventScanStats *stats;
 
 	if (state->scan == NULL)
 		return;
 	stats = event_scan_stats(state->scan);
-	state->stats.memory_buckets += stats->memory_buckets;
-	state->stats.disk_buckets += stats->disk_buckets;
-	state->stats.memory_events += stats->memory_events;
-	state->stats.journal_events += stats->journal_events;
-	state->stats.disk_events += stats->disk_events;
+	total->memory_buckets += stats->memory_buckets;
+	total->disk_buckets += stats->disk_buckets;
+	total->memory_events += stats->memory_events;
+	total->journal_events += stats->journal_events;
+	total->disk_events += stats->disk_events;
+	total->staged_blocks += stats->staged_blocks;
+	total->read_blocks += stats->read_blocks;
+	total->waited_us += stats->waited_us;
+}
+
+static void
+end_scan(StreamScan *state)
+{
+	StreamWindow *window = stream_window_get(state->info.relid);
+
+	if (state->scan == NULL)
+		return;
+	add_stats(&state->stats, state);
+	if (window)
+		window->waited_us += event_scan_stats(state->scan)->waited_us;
 	event_scan_end(state->scan);
 	state->scan = NULL;
 	MemoryContextReset(state->scan_context);
@@ -230,19 +243,14 @@ stream_explain_foreign_scan(ForeignScanState *node, struct ExplainState *es)
 	if (!es->analyze || state == NULL)
 		return;
 	stats = state->stats;
-	if (state->scan)
-	{
-		const EventScanStats *now = event_scan_stats(state->scan);
-
-		stats.memory_buckets += now->memory_buckets;
-		stats.disk_buckets += now->disk_buckets;
-		stats.memory_events += now->memory_events;
-		stats.journal_events += now->journal_events;
-		stats.disk_events += now->disk_events;
-	}
+	add_stats(&stats, state);
 	ExplainPropertyInteger("Buckets from Memory", NULL, stats.memory_buckets, es);
 	ExplainPropertyInteger("Buckets from Disk", NULL, stats.disk_buckets, es);
 	ExplainPropertyInteger("Events from Memory", NULL, stats.memory_events, es);
 	ExplainPropertyInteger("Events from Journal", NULL, stats.journal_events, es);
 	ExplainPropertyInteger("Events from Disk", NULL, stats.disk_events, es);
+	ExplainPropertyInteger("Blocks Staged", NULL, stats.staged_blocks, es);
+	ExplainPropertyInteger("Blocks Read", NULL, stats.read_blocks, es);
+	if (es->timing)
+		ExplainPropertyFloat("Staging Wait Time", "ms", stats.waited_us / 1000.0, 3, es);
 }

@@ -59,7 +59,7 @@ static const char *const journal_columns =
 	"flush int NOT NULL, nevents int NOT NULL, events bytea NOT NULL";
 
 static const char *const blocks_columns =
-	"bucket bigint NOT NULL, first_time bigint NOT NULL, last_time bigint NOT NULL, "
+	"bucket bigint NOT NULL, id bigint NOT NULL, first_time bigint NOT NULL, last_time bigint NOT NULL, "
 	"nevents int NOT NULL, raw_bytes int NOT NULL, data bytea NOT NULL";
 
 /* A free name in aion_data: prefix_<oid of the stream>, or with a number after it. */
@@ -142,7 +142,7 @@ storage_create(Oid relid, int64 bucket_width, bool durable)
 	extension_execute(psprintf("CREATE INDEX ON aion_data.%s (bucket)", blocks_name),
 					  SPI_OK_UTILITY);
 	extension_execute(psprintf("INSERT INTO aion_data.%s"
-							   " VALUES ('" MARKER_BUCKET "', 0, 0, 0, 0, '')", blocks_name),
+							   " VALUES ('" MARKER_BUCKET "', 0, 0, 0, 0, 0, '')", blocks_name),
 					  SPI_OK_INSERT);
 	insert_rows(relid, journal, blocks, bucket_width, durable);
 	extension_end(&save);

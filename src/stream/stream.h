@@ -128,9 +128,19 @@ extern bool stream_transaction_has_written(void);
 extern void stream_ingest_control(Oid relid, EventTime t);
 
 /* window_context.c: the window that a firing runs in; scans of that stream yield its events alone. */
-extern void stream_window_set(Oid stream, EventTime start, EventTime end, struct Accounted *set);
+typedef struct StreamWindow
+{
+	Oid			stream;
+	EventTime	start;
+	EventTime	end;
+	struct Accounted *set;		/* events of these transactions count */
+	Size		stage_ahead;	/* bytes of events that a scan has staged ahead of itself; 0: it reads by itself */
+	int64		waited_us;		/* that scans have waited for staging */
+} StreamWindow;
+
+extern void stream_window_set(StreamWindow *window);	/* which stays the caller's */
 extern void stream_window_unset(void);	/* safe to call when none is set */
-extern bool stream_window_get(Oid stream, EventTime *start, EventTime *end, struct Accounted **set);	/* stream InvalidOid: whichever */
+extern StreamWindow *stream_window_get(Oid stream); /* InvalidOid: of whichever; NULL: none */
 
 /* unpack.c: a packed event as json, names as keys (pinned, locale-free output). */
 extern Datum stream_event_to_jsonb(const StreamInfo *stream, const Event *event);

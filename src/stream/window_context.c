@@ -9,39 +9,25 @@
 
 #include "stream/stream.h"
 
-static struct
-{
-	Oid			stream;			/* InvalidOid: no window */
-	EventTime	start;
-	EventTime	end;
-	struct Accounted *set;		/* owned by who set it */
-}			current;
+static StreamWindow *current = NULL;
 
 void
-stream_window_set(Oid stream, EventTime start, EventTime end, struct Accounted *set)
+stream_window_set(StreamWindow *window)
 {
-	Assert(!OidIsValid(current.stream));
-	current.stream = stream;
-	current.start = start;
-	current.end = end;
-	current.set = set;
+	Assert(current == NULL);
+	current = window;
 }
 
 void
 stream_window_unset(void)
 {
-	current.stream = InvalidOid;
-	current.set = NULL;
+	current = NULL;
 }
 
-bool
-stream_window_get(Oid stream, EventTime *start, EventTime *end, struct Accounted **set)
+StreamWindow *
+stream_window_get(Oid stream)
 {
-	if (!OidIsValid(current.stream) || (OidIsValid(stream) && stream != current.stream))
-		return false;
-	*start = current.start;
-	*end = current.end;
-	if (set)
-		*set = current.set;
-	return true;
+	if (current == NULL || (OidIsValid(stream) && stream != current->stream))
+		return NULL;
+	return current;
 }

@@ -180,13 +180,16 @@ try_definition(Oid definition, Oid stream, const WindowSpec *window, List *setti
 {
 	char	   *sql = psprintf("EXPLAIN SELECT * FROM %s", view_qualified_name(definition));
 	OwnerContext saved;
+	StreamWindow current = {.stream = stream};
 
+	current.start = window->origin;
+	current.end = window_end(window, window->origin);
+	current.set = accounted_from_text("3:3:");
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	view_become_owner(&saved, GetUserId(), settings);
-	stream_window_set(stream, window->origin, window_end(window, window->origin),
-					  accounted_from_text("3:3:"));
+	stream_window_set(&current);
 	PG_TRY();
 	{
 		if (SPI_execute(sql, false, 0) < 0)

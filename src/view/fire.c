@@ -67,6 +67,7 @@ typedef struct Firing
 	int64		events;			/* accounted to the window */
 	bool		closed;			/* final or incomplete: must not be computed */
 	Accounted  *set;			/* what the query may see; NULL: nothing was accounted yet */
+	int64		waited_us;		/* for staging */
 } Firing;
 
 /* Statements on aion's own tables, kept for the life of the process. */
@@ -74,7 +75,7 @@ typedef struct OwnStatement
 {
 	const char *sql;
 	int			nargs;
-	Oid			argtypes[7];
+	Oid			argtypes[8];
 	SPIPlanPtr	plan;
 } OwnStatement;
 
@@ -96,9 +97,10 @@ static OwnStatement read_accounting = {
 /* a window fires on time once and finally once, also if the scheduler never heard of the first try's commit */
 static OwnStatement count_firing = {
 	"UPDATE aion.window_firing SET fired_events = $3, early = early + $4, on_time = greatest(on_time, $5), "
-	"late = late + $6, final = greatest(final, $7), last_fired_at = clock_timestamp(), error = NULL, sqlstate = NULL "
+	"late = late + $6, final = greatest(final, $7), last_fired_at = clock_timestamp(), staging_wait = $8, "
+	"error = NULL, sqlstate = NULL "
 	"WHERE view = $1 AND window_start = $2",
-	7, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT4OID, INT4OID, INT4OID, INT4OID}, NULL
+	8, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT4OID, INT4OID, INT4OID, INT4OID, INTERVALOID}, NULL
 };
 static OwnStatement record_error = {
 	"INSERT INTO aion.window_firing AS f (view, window_start, error, sqlstate) VALUES ($1, $2, $3, $4) "
@@ -263,9 +265,9 @@ compute_window(Firing *firing)
 	if (SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not make constraints immediate");
 	view_become_owner(&saved, firing->owner, firing->row->settings);
-	results_replace(firing->row, firing->start,
-					window_end(&firing->row->window, firing->start),
-					firing->events, firing->set);
+	firing->waited_us = results_replace(firing->row, firing->start,
+										window_end(&firing->row->window, firing->start),
+										firing->events, firing->set);
 	view_become_self(&saved);
 }
 
@@ -273,7 +275,8 @@ compute_window(Firing *firing)
 static void
 count_window(const Firing *firing)
 {
-	Datum		values[7];
+	Datum		values[8];
+	Interval	waited = {.time = firing->waited_us};
 
 	values[0] = ObjectIdGetDatum(firing->view);
 	values[1] = TimestampTzGetDatum(firing->start);
@@ -283,6 +286,7 @@ count_window(const Firing *firing)
 	values[5] = Int32GetDatum(firing->kind == FIRING_LATE || firing->kind == FIRING_REFRESH);
 	values[6] = Int32GetDatum(firing->kind == FIRING_FINAL ||
 							  (firing->kind == FIRING_ON_TIME && firing->final_too));
+	values[7] = IntervalPGetDatum(&waited);
 	run_own(&count_firing, values, false);
 	if (SPI_processed != 1)
 		elog(ERROR, "window_firing lost a row of view %u", firing->view);

@@ -186,8 +186,11 @@ outgrown(int64 planned, int64 expected)
 		planned / REPLAN_FACTOR > expected + REPLAN_EVENTS;
 }
 
-/* Runs the definition inside the window into "store". Settings that its functions change last as long as it. */
-static void
+/*
+ * Runs the definition inside the window into "store". Settings that its functions change last as long as it.
+ * Returns microseconds that scans waited for staging.
+ */
+static int64
 collect_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime end,
 			 int64 expected_events, Accounted *set, Tuplestorestate *store)
 {
@@ -195,6 +198,7 @@ collect_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime en
 	DestReceiver *receiver = CreateTuplestoreDestReceiver();
 	SPIExecuteOptions options = {0};
 	int			guc_level = NewGUCNestLevel();
+	StreamWindow window = {.stream = row->stream, .start = start, .end = end, .set = set};
 
 	if (outgrown(plans->planned_events, expected_events))
 		discard_plan(&plans->query);
@@ -202,7 +206,7 @@ collect_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime en
 	options.read_only = true;
 	options.dest = receiver;
 
-	stream_window_set(row->stream, start, end, set);
+	stream_window_set(&window);
 	PG_TRY();
 	{
 		SPIPlanPtr	plan;
@@ -212,6 +216,7 @@ collect_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime en
 		if (plans->query.sql == NULL)
 			plans->planned_events = expected_events;
 		plan = keep_plan(&plans->query, sql, 0, NULL, 0);
+		window.stage_ahead = view_stage_ahead(plan);
 		result = SPI_execute_plan_extended(plan, &options);
 		if (result != SPI_OK_SELECT)
 			elog(ERROR, "unexpected result of \"%s\": %s", sql, SPI_result_code_string(result));
@@ -222,6 +227,7 @@ collect_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime en
 	}
 	PG_END_TRY();
 	AtEOXact_GUC(false, guc_level);
+	return window.waited_us;
 }
 
 /* Executes one of the statements that change the results, for the window. */
@@ -324,19 +330,22 @@ write_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime end,
 /*
  * Computes a window from the events of "set" and replaces its rows. SPI is connected,
  * the caller acts as the view's owner (identity.c), and the active snapshot is what
- * the query is to see. expected_events is a hint for planning.
+ * the query is to see. expected_events is a hint for planning. Returns the
+ * microseconds that scans waited for staging.
  */
-void
+int64
 results_replace(const ViewRow *row, EventTime start, EventTime end,
 				int64 expected_events, Accounted *set)
 {
 	ViewPlans  *plans = plans_of_view(row->view);
 	Tuplestorestate *store = tuplestore_begin_heap(false, false, work_mem);
+	int64		waited_us;
 
-	collect_rows(row, plans, start, end, expected_events, set, store);
+	waited_us = collect_rows(row, plans, start, end, expected_events, set, store);
 	DEBUG_POINT("fire-collected");
 	write_rows(row, plans, event_time_clamp(start), event_time_clamp(end), store);
 	tuplestore_end(store);
+	return waited_us;
 }
 
 /*

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 #include "datatype/timestamp.h"
+#include "executor/spi.h"
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 #include "utils/tuplestore.h"
@@ -105,10 +106,13 @@ extern void view_become_self(const OwnerContext *saved);
 extern List *view_current_settings(void);
 
 /* results.c */
-extern void results_replace(const ViewRow *row, EventTime start, EventTime end,
-							int64 expected_events, Accounted *set);
+extern int64 results_replace(const ViewRow *row, EventTime start, EventTime end,
+							 int64 expected_events, Accounted *set);
 extern void results_forget_plans(Oid view);
 extern void results_sweep_plans(void);
+
+/* stage_size.c */
+extern Size view_stage_ahead(SPIPlanPtr plan);
 extern void results_delete_all(const ViewRow *row);
 
 #endif							/* AION_VIEW_INTERNAL_H */

@@ -18,37 +18,30 @@
 PG_FUNCTION_INFO_V1(aion_window_start);
 PG_FUNCTION_INFO_V1(aion_window_end);
 
-/* Sets the bounds of the current window, or errors out in the name of "function". */
-static void
-current_window(const char *function, EventTime *start, EventTime *end)
+/* The current window; errors out in the name of "function" if there is none. */
+static const StreamWindow *
+current_window(const char *function)
 {
-	struct Accounted *set;
+	const StreamWindow *window = stream_window_get(InvalidOid);
 
-	if (!stream_window_get(InvalidOid, start, end, &set))
+	if (window == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("%s can only be used in the query of a continuous view", function),
 				 errdetail("No window is being computed.")));
+	return window;
 }
 
 /* aion.window_start() returns timestamptz */
 Datum
 aion_window_start(PG_FUNCTION_ARGS)
 {
-	EventTime	start;
-	EventTime	end;
-
-	current_window("aion.window_start()", &start, &end);
-	PG_RETURN_TIMESTAMPTZ(event_time_clamp(start));
+	PG_RETURN_TIMESTAMPTZ(event_time_clamp(current_window("aion.window_start()")->start));
 }
 
 /* aion.window_end() returns timestamptz */
 Datum
 aion_window_end(PG_FUNCTION_ARGS)
 {
-	EventTime	start;
-	EventTime	end;
-
-	current_window("aion.window_end()", &start, &end);
-	PG_RETURN_TIMESTAMPTZ(event_time_clamp(end));
+	PG_RETURN_TIMESTAMPTZ(event_time_clamp(current_window("aion.window_end()")->end));
 }

@@ -36,8 +36,8 @@
 #include "time/bucket.h"
 #include "worker/control.h"
 
-#define BUCKET_COLUMNS 9
-#define BLOCKS_DATA 6			/* attribute number of data in a table of blocks */
+#define BUCKET_COLUMNS 10
+#define BLOCKS_DATA 7			/* attribute number of data in a table of blocks */
 #define SET_ASIDE_ID 1
 #define SET_ASIDE_STREAM 2
 #define SET_ASIDE_EVENT 4
@@ -47,6 +47,7 @@ typedef struct BucketSums
 	int64		number;			/* hash key */
 	int64		memory_events;
 	int64		memory_bytes;
+	int64		staged_bytes;	/* of these */
 	int64		disk_events;
 	int64		disk_bytes;
 	int64		journal_events;
@@ -76,11 +77,12 @@ sum_memory(HTAB *buckets, Oid journal)
 	{
 		BucketSums *sums;
 
-		if (infos[i].events == 0)
+		if (infos[i].events == 0 && infos[i].staged_bytes == 0)
 			continue;
 		sums = find_sums(buckets, infos[i].number);
 		sums->memory_events = infos[i].events;
-		sums->memory_bytes = infos[i].bytes;
+		sums->memory_bytes = infos[i].bytes + infos[i].staged_bytes;
+		sums->staged_bytes = infos[i].staged_bytes;
 	}
 }
 
@@ -134,13 +136,15 @@ sum_blocks(HTAB *buckets, Oid blocks)
 	table_close(rel, AccessShareLock);
 }
 
-/* filling, past or purging, by what the scheduler has published. Nothing is staged ahead yet. */
+/* By what the scheduler has published, and whether copies of blocks are in memory. */
 static const char *
-bucket_state(const StreamFacts *facts, EventTime end)
+bucket_state(const StreamFacts *facts, EventTime end, bool staged)
 {
-	if (facts == NULL || end > facts->past_before)
-		return "filling";
-	return end <= facts->purge_before ? "purging" : "past";
+	if (facts != NULL && end <= facts->purge_before)
+		return "purging";
+	if (staged)
+		return "staged";
+	return facts != NULL && end <= facts->past_before ? "past" : "filling";
 }
 
 static void
@@ -175,12 +179,14 @@ put_stream_buckets(ReturnSetInfo *rsinfo, const StreamStorage *storage)
 		values[0] = ObjectIdGetDatum(storage->stream);
 		values[1] = TimestampTzGetDatum(bucket_start(storage->bucket_width, sums->number));
 		values[2] = TimestampTzGetDatum(Min(end, EVENT_TIME_MAX));
-		values[3] = CStringGetTextDatum(bucket_state(has_facts ? &facts : NULL, end));
+		values[3] = CStringGetTextDatum(bucket_state(has_facts ? &facts : NULL, end,
+													 sums->staged_bytes > 0));
 		values[4] = Int64GetDatum(sums->memory_events);
 		values[5] = Int64GetDatum(sums->memory_bytes);
 		values[6] = Int64GetDatum(sums->disk_events);
 		values[7] = Int64GetDatum(sums->disk_bytes);
 		values[8] = Int64GetDatum(sums->journal_events);
+		values[9] = Int64GetDatum(sums->staged_bytes);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	hash_destroy(buckets);

@@ -42,8 +42,10 @@
 #include "stream/stream.h"
 #include "time/bucket.h"
 #include "worker/io.h"
+#include "worker/io_queue.h"
 #include "worker/journal_vacuum.h"
 #include "worker/purge_lock.h"
+#include "worker/staging.h"
 #include "worker/table_row.h"
 #include "worker/worker.h"
 
@@ -57,10 +59,10 @@
 
 typedef enum IOJob
 {
-	IO_LOOK,					/* only learn the bucket width */
-	IO_DESTAGE,
-	IO_FOLD,
-	IO_PURGE
+	JOB_LOOK,					/* only learn the bucket width */
+	JOB_DESTAGE,
+	JOB_FOLD,
+	JOB_PURGE
 } IOJob;
 
 typedef enum IOResult
@@ -74,8 +76,9 @@ typedef struct IOTask
 {
 	const StreamFacts *facts;
 	IOJob		job;
-	int64		bucket;			/* IO_DESTAGE: number */
-	EventTime	purge_before;	/* result of IO_PURGE: what was purged */
+	int64		bucket;			/* JOB_DESTAGE: number */
+	int64		bytes;			/* that it is expected to move, for aion.io */
+	EventTime	purge_before;	/* result of JOB_PURGE: what was purged */
 	int64		moved;			/* result: number of events moved or removed */
 } IOTask;
 
@@ -239,7 +242,7 @@ do_job(IOTask *task)
 	if (state == NULL)
 		return IO_LOCKED;
 	result = lock_stream(facts, &info);
-	if (result == IO_OK && task->job == IO_PURGE && !lock_purge(facts, &task->purge_before))
+	if (result == IO_OK && task->job == JOB_PURGE && !lock_purge(facts, &task->purge_before))
 		result = IO_LOCKED;
 	if (result != IO_OK)
 	{
@@ -253,11 +256,11 @@ do_job(IOTask *task)
 	table_close(state, NoLock);
 	if (set == NULL)
 		result = IO_GONE;
-	else if (task->job == IO_DESTAGE)
+	else if (task->job == JOB_DESTAGE)
 		task->moved = destage_bucket(&info->storage, set, task->bucket);
-	else if (task->job == IO_FOLD)
+	else if (task->job == JOB_FOLD)
 		task->moved = destage_fold(&info->storage, set);
-	else if (task->job == IO_PURGE && task->purge_before > facts->purged_before)
+	else if (task->job == JOB_PURGE && task->purge_before > facts->purged_before)
 	{
 		task->moved = destage_purge(&info->storage, set, task->purge_before, &last);
 		DEBUG_POINT("io-purged");
@@ -268,9 +271,27 @@ do_job(IOTask *task)
 	return result;
 }
 
+/* Enters a job in the queue as running, where aion.io shows it. Its number; 0: there is no room. */
+static uint64
+announce_job(const IOTask *task)
+{
+	IORequest	request = {.low = 1, .high = 0};
+	uint64		number;
+
+	request.kind = task->job == JOB_DESTAGE ? IO_DESTAGE : task->job == JOB_FOLD ? IO_LATE : IO_PURGE;
+	request.stream = task->facts->stream;
+	request.journal = task->facts->journal;
+	if (task->job == JOB_DESTAGE)
+		request.low = request.high = task->bucket;
+	number = io_queue_post(&request, false);
+	if (number != 0)
+		(void) io_queue_start(number);
+	return number;
+}
+
 /* Does a job in its own transaction. Errors out. */
 static IOResult
-run_job(IOTask *task)
+run_announced(IOTask *task)
 {
 	IOResult	result;
 
@@ -281,9 +302,9 @@ run_job(IOTask *task)
 	CommitTransactionCommand();
 	DEBUG_POINT("io-after-commit");
 	MemoryContextSwitchTo(io_context);
-	if (task->moved > 0 || task->job == IO_FOLD)
+	if (task->moved > 0 || task->job == JOB_FOLD)
 	{
-		if (task->job == IO_DESTAGE)
+		if (task->job == JOB_DESTAGE)
 			mbucket_reclaim_one(task->facts->journal, task->bucket);
 		else
 			mbucket_reclaim(task->facts->journal);
@@ -292,11 +313,32 @@ run_job(IOTask *task)
 	return result;
 }
 
+static IOResult
+run_job(IOTask *task)
+{
+	uint64		number = task->job == JOB_LOOK ? 0 : announce_job(task);
+	IOResult	result;
+
+	if (number == 0)
+		return run_announced(task);
+	PG_TRY();
+	{
+		result = run_announced(task);
+		(void) io_queue_progress(number, task->moved > 0 ? task->bytes : 0, task->moved);
+	}
+	PG_FINALLY();
+	{
+		io_queue_finish(number);
+	}
+	PG_END_TRY();
+	return result;
+}
+
 /* Destages one bucket. */
 static IOResult
 run_destage(const StreamFacts *facts, int64 bucket, int64 bytes)
 {
-	IOTask		task = {.facts = facts, .job = IO_DESTAGE, .bucket = bucket};
+	IOTask		task = {.facts = facts, .job = JOB_DESTAGE, .bucket = bucket, .bytes = bytes};
 	IOResult	result = run_job(&task);
 
 	if (task.moved > 0)
@@ -313,7 +355,7 @@ empty_journal(StreamFacts *facts)
 	bool		destage = facts->destage_done < facts->destage_wanted;
 	MBucketInfo *buckets;
 	int			n = 0;
-	IOTask		fold = {.facts = facts, .job = IO_FOLD};
+	IOTask		fold = {.facts = facts, .job = JOB_FOLD};
 	IOResult	result = IO_OK;
 
 	buckets = destage ? mbucket_list(facts->journal, &n) : NULL;
@@ -362,8 +404,8 @@ long
 io_stream_once(StreamFacts *facts)
 {
 	StreamMemory *memory;
-	IOTask		purge = {.facts = facts, .job = IO_PURGE};
-	IOTask		look = {.facts = facts, .job = IO_LOOK};
+	IOTask		purge = {.facts = facts, .job = JOB_PURGE};
+	IOTask		look = {.facts = facts, .job = JOB_LOOK};
 	long		again = -1;
 	IOResult	result = IO_OK;
 
@@ -524,6 +566,7 @@ tend_stream(StreamFacts *facts)
 	}
 	PG_END_TRY();
 	control_progress(facts);
+	staging_serve();
 	return again;
 }
 
@@ -559,6 +602,7 @@ io_run_once(void)
 	io_init();
 	MemoryContextReset(io_context);
 	MemoryContextSwitchTo(io_context);
+	staging_serve();
 	facts = control_all_facts(&n);
 	for (int i = 0; i < n; i++)
 		again = sooner(again, tend_stream(&facts[i]));
@@ -573,7 +617,7 @@ io_run_once(void)
 		MemoryContextSwitchTo(io_context);
 	}
 	PG_END_TRY();
-	return facts_changed(facts, n) ? 0 : again;
+	return facts_changed(facts, n) || io_queue_urgent() ? 0 : again;
 }
 
 long
@@ -609,6 +653,7 @@ aion_io_main(Datum main_arg)
 	worker_begin(WORKER_IO, main_arg);
 	/* What a job did can be done again as long as it is not durable; memory is lost with it. */
 	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	staging_serve_between_blocks();
 	busy_at = GetCurrentTimestamp();
 
 	for (;;)

@@ -28,6 +28,7 @@
 #include "stream/stream.h"
 #include "worker/control.h"
 #include "worker/database_ddl.h"
+#include "worker/staging.h"
 #include "worker/worker.h"
 
 #define LIST_INTERVAL (60 * USECS_PER_SEC)	/* between two looks at pg_database without a poke */
@@ -311,5 +312,6 @@ worker_init(void)
 	RegisterBackgroundWorker(&worker);
 
 	stream_wake_hook = control_wake;
+	staging_init();
 	database_ddl_init();
 }

@@ -28,8 +28,10 @@
 #include "utils/timestamp.h"
 
 #include "stream/stream.h"
+#include "time/bucket.h"
 #include "view/view.h"
 #include "worker/control.h"
+#include "worker/staging.h"
 #include "worker/table_row.h"
 
 /* ---- checks ---- */
@@ -355,6 +357,36 @@ aion_advance_watermark(PG_FUNCTION_ARGS)
 	(void) stream_register(stream, 0);
 	stream_ingest_control(stream, t);
 	PG_RETURN_VOID();
+}
+
+PG_FUNCTION_INFO_V1(aion_stage);
+
+/* aion.stage(stream regclass, start_time timestamptz, end_time timestamptz, timeout interval): bytes copied */
+Datum
+aion_stage(PG_FUNCTION_ARGS)
+{
+	Oid			stream = get_relation_argument(fcinfo, 0, "stream");
+	EventTime	start = get_time_argument(fcinfo, 1);
+	EventTime	end = get_time_argument(fcinfo, 2);
+	int64		timeout = get_timeout_argument(fcinfo, 3);
+	StreamStorage storage;
+	int64		bytes;
+
+	check_stream_owner(stream);
+	control_require();
+	PreventCommandDuringRecovery("aion.stage()");
+	if (end <= start)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("end_time must be after start_time")));
+	if (!stream_is_registered(stream))
+		PG_RETURN_INT64(0);
+	storage = stream_lookup(stream, false)->storage;
+	bytes = staging_stage_range(&storage, bucket_number(storage.bucket_width, start),
+								bucket_number(storage.bucket_width, end - 1), timeout);
+	if (bytes < 0)
+		report_timeout(get_rel_name(stream));
+	PG_RETURN_INT64(bytes);
 }
 
 PG_FUNCTION_INFO_V1(aion_reset_watermark);

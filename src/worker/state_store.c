@@ -515,8 +515,8 @@ store_marker_present(Oid blocks)
 void
 store_marker_insert(Oid blocks)
 {
-	char	   *sql = psprintf("INSERT INTO %s (bucket, first_time, last_time, nevents, raw_bytes, data)"
-							   " VALUES (" INT64_FORMAT ", 0, 0, 0, 0, '')", qualified_name(blocks),
+	char	   *sql = psprintf("INSERT INTO %s (bucket, id, first_time, last_time, nevents, raw_bytes, data)"
+							   " VALUES (" INT64_FORMAT ", 0, 0, 0, 0, 0, '')", qualified_name(blocks),
 							   PG_INT64_MIN);
 
 	run_text(sql, SPI_OK_INSERT);

@@ -32,6 +32,7 @@
 
 #include "worker/control.h"
 #include "worker/control_internal.h"
+#include "worker/io_queue.h"
 #include "worker/worker.h"
 
 #define START_PATIENCE_MS 10000
@@ -282,6 +283,7 @@ leave(int code, Datum arg)
 	}
 	control_jobs_abandon();
 	LWLockRelease(control->lock);
+	io_queue_abandon();
 	if (wake != NULL)
 		SetLatch(wake);
 }

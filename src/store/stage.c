@@ -1,0 +1,123 @@
+/*
+ * stage.c
+ *	  Staging: p-bucket blocks to shared memory.
+ *
+ * The p-bucket stays as it is: staging only reads, and what it has copied is
+ * freed without a write. Whatever stops it leaves copies that are good.
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/table.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "debug_point.h"
+#include "store/directory.h"
+#include "store/pbucket.h"
+#include "store/stage.h"
+#include "store/staged.h"
+
+const StageHooks *stage_hooks = NULL;
+
+/* Copies the block of a row, unless there is a copy. */
+static StageResult
+stage_row(StreamSlot *slot, HeapTuple row, MemoryContext context, StageSink sink, void *arg)
+{
+	const PBucketRow *header = PBUCKET_ROW(row);
+	MemoryContext old;
+	Size		length;
+	char	   *bytes;
+	bool		room;
+
+	CHECK_FOR_INTERRUPTS();
+	if (staged_want(slot, header->bucket, header->id))
+		return sink(arg, 0, 0) ? STAGE_DONE : STAGE_STOPPED;
+	old = MemoryContextSwitchTo(context);
+	bytes = pbucket_bytes(row, &length);
+	DEBUG_POINT("stage-read");
+	room = staged_put(slot, header->bucket, header->id, bytes, length);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(context);
+	if (!room)
+		return STAGE_NO_ROOM;
+	DEBUG_POINT("stage-put");
+	return sink(arg, length, header->nevents) ? STAGE_DONE : STAGE_STOPPED;
+}
+
+StageResult
+stage_blocks(const StreamStorage *storage, const BlockRef *blocks, int n, StageSink sink, void *arg)
+{
+	StreamSlot *slot = directory_slot(storage->journal, true, false);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "aion stage",
+												  ALLOCSET_DEFAULT_SIZES);
+	StageResult result = slot ? STAGE_DONE : STAGE_NO_ROOM;
+	Relation	rel = table_open(storage->blocks, AccessShareLock);
+
+	for (int i = 0; i < n && result == STAGE_DONE; i++)
+	{
+		HeapTupleData tuple;
+		Buffer		buffer;
+
+		/*
+		 * Whether the row is visible is the reader's business; that it is the row that he means, its id
+		 * tells.
+		 */
+		tuple.t_self = blocks[i].tid;
+		if (!heap_fetch(rel, SnapshotAny, &tuple, &buffer, false))
+			continue;
+		if (PBUCKET_ROW(&tuple)->id == blocks[i].id && PBUCKET_ROW(&tuple)->bucket == blocks[i].bucket)
+		{
+			HeapTuple	row = heap_copytuple(&tuple);
+
+			/* not while the buffer is pinned: detoasting takes time */
+			ReleaseBuffer(buffer);
+			result = stage_row(slot, row, context, sink, arg);
+			heap_freetuple(row);
+		}
+		else
+			ReleaseBuffer(buffer);
+	}
+	table_close(rel, NoLock);
+	MemoryContextDelete(context);
+	return result;
+}
+
+StageResult
+stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 high,
+			StageSink sink, void *arg)
+{
+	StreamSlot *slot = directory_slot(storage->journal, true, false);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "aion stage",
+												  ALLOCSET_DEFAULT_SIZES);
+	StageResult result = slot ? STAGE_DONE : STAGE_NO_ROOM;
+	PBucketScan scan;
+	HeapTuple	row;
+
+	pbucket_scan_begin(&scan, storage, snapshot, low, high);
+	while (result == STAGE_DONE && (row = pbucket_scan_next(&scan)) != NULL)
+		result = stage_row(slot, row, context, sink, arg);
+	pbucket_scan_end(&scan);
+	MemoryContextDelete(context);
+	return result;
+}
+
+int64
+stage_evict(Oid journal)
+{
+	StreamSlot *slot = directory_slot(journal, false, false);
+	int64	   *numbers;
+	int			n;
+	int64		pages = 0;
+
+	if (slot == NULL)
+		return 0;
+	numbers = directory_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, &n);
+	for (int i = 0; i < n; i++)
+		pages += staged_evict(slot, numbers[i]);
+	pfree(numbers);
+	return pages * AREA_PAGE_SIZE;
+}

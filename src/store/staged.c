@@ -1,0 +1,226 @@
+/*
+ * staged.c
+ *	  Copies of p-bucket blocks in shared memory.
+ *
+ * A copy counts the readers who are still to come ("wants"), which whoever
+ * stages it announces; after the last one it is freed, at no write. A reader
+ * who fails to come leaves a copy behind: such are evicted when memory is
+ * short, and go with their bucket's events at last. A crash leaves nothing.
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "store/directory.h"
+#include "store/staged.h"
+
+/* Staging leaves this part of the pages to events that arrive. */
+#define STAGING_RESERVE(npages)	((npages) / 10)
+
+/* The link to the copy of a block in a bucket's list; to AREA_NONE if there is none. Under A1. */
+static int32 *
+find_link(MBucket *bucket, int64 id)
+{
+	int32	   *link = &bucket->first_staged;
+
+	while (*link != AREA_NONE && area_staged[*link].id != id)
+		link = &area_staged[*link].next;
+	return link;
+}
+
+/* The copy of a block, or NULL. Under A1. */
+static StagedBlock *
+find_block(StreamSlot *slot, int64 number, int64 id)
+{
+	MBucket    *bucket = directory_find(slot, number);
+	int32		index = bucket ? *find_link(bucket, id) : AREA_NONE;
+
+	return index == AREA_NONE ? NULL : &area_staged[index];
+}
+
+/* Frees the copy that "link" points to. Under A1, exclusively; nobody is reading it. */
+static void
+free_block(MBucket *bucket, int32 *link)
+{
+	int32		index = *link;
+	StagedBlock *block = &area_staged[index];
+
+	Assert(pg_atomic_read_u32(&block->pins) == 0);
+	*link = block->next;
+	bucket->staged_pages -= block->npages;
+	area_free_pages(block->first_page);
+	area_free_staged(index);
+}
+
+/* Frees it if it is neither wanted nor being read. Under A1, exclusively. */
+static void
+free_if_unused(StreamSlot *slot, int64 number, int64 id)
+{
+	MBucket    *bucket = directory_find(slot, number);
+	int32	   *link = bucket ? find_link(bucket, id) : NULL;
+
+	if (link && *link != AREA_NONE && area_staged[*link].wants == 0 &&
+		pg_atomic_read_u32(&area_staged[*link].pins) == 0)
+		free_block(bucket, link);
+}
+
+bool
+staged_want(StreamSlot *slot, int64 bucket, int64 id)
+{
+	StagedBlock *block;
+
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	block = find_block(slot, bucket, id);
+	if (block)
+		block->wants++;
+	LWLockRelease(area_stream_lock(slot));
+	return block != NULL;
+}
+
+void
+staged_unwant(StreamSlot *slot, int64 bucket, int64 id)
+{
+	StagedBlock *block;
+
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	block = find_block(slot, bucket, id);
+	if (block && block->wants > 0)
+		block->wants--;
+	free_if_unused(slot, bucket, id);
+	LWLockRelease(area_stream_lock(slot));
+}
+
+/* Writes bytes to a chain of pages. */
+static void
+fill_pages(int32 page, const char *data, uint32 length)
+{
+	for (uint32 done = 0; done < length; page = AREA_PAGE(page)->next)
+	{
+		uint32		n = Min(length - done, AREA_PAGE_ROOM);
+
+		memcpy(AREA_PAGE_DATA(page), data + done, n);
+		done += n;
+	}
+}
+
+/* Links a filled copy to its bucket; false: there is no entry to be had for the bucket. */
+static bool
+link_block(StreamSlot *slot, int64 number, int32 index)
+{
+	MBucket    *bucket;
+
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	bucket = directory_find_or_create(slot, number);
+	if (bucket)
+	{
+		area_staged[index].next = bucket->first_staged;
+		bucket->first_staged = index;
+		bucket->staged_pages += area_staged[index].npages;
+	}
+	LWLockRelease(area_stream_lock(slot));
+	return bucket != NULL;
+}
+
+bool
+staged_put(StreamSlot *slot, int64 bucket, int64 id, const char *data, uint32 length)
+{
+	int32		npages = (length + AREA_PAGE_ROOM - 1) / AREA_PAGE_ROOM;
+	int32		index;
+	int32		first;
+	StagedBlock *block;
+
+	if (staged_want(slot, bucket, id))
+		return true;
+	/* read without the spinlock: the reserve need not be exact */
+	if (npages > area->nfree_pages - STAGING_RESERVE(area->npages))
+		return false;
+	index = area_alloc_staged();
+	if (index == AREA_NONE)
+		return false;
+	first = area_alloc_pages(npages);
+	block = &area_staged[index];
+	block->first_page = first;
+	block->npages = npages;
+	block->length = length;
+	block->id = id;
+	block->wants = 1;
+	block->staged_at = GetCurrentTimestamp();
+	if (first != AREA_NONE)
+	{
+		fill_pages(first, data, length);
+		if (link_block(slot, bucket, index))
+			return true;
+		area_free_pages(first);
+	}
+	area_free_staged(index);
+	return false;
+}
+
+char *
+staged_read(StreamSlot *slot, int64 bucket, int64 id, bool expected, uint32 *length)
+{
+	StagedBlock *block;
+	char	   *data;
+
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	block = find_block(slot, bucket, id);
+	if (block)
+		pg_atomic_fetch_add_u32(&block->pins, 1);
+	LWLockRelease(area_stream_lock(slot));
+	if (block == NULL)
+		return NULL;
+
+	/* nothing in between may fail and leave the pin behind */
+	data = palloc_extended(Max(block->length, 1), MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
+	*length = block->length;
+	if (data)
+	{
+		int32		page = block->first_page;
+
+		for (uint32 done = 0; done < block->length; page = AREA_PAGE(page)->next)
+		{
+			uint32		n = Min(block->length - done, AREA_PAGE_ROOM);
+
+			memcpy(data + done, AREA_PAGE_DATA(page), n);
+			done += n;
+		}
+	}
+
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	pg_atomic_fetch_sub_u32(&block->pins, 1);
+	if (expected && block->wants > 0)
+		block->wants--;
+	free_if_unused(slot, bucket, id);
+	LWLockRelease(area_stream_lock(slot));
+	return data;
+}
+
+int32
+staged_evict_locked(MBucket *bucket)
+{
+	int32		before = bucket->staged_pages;
+
+	for (int32 *link = &bucket->first_staged; *link != AREA_NONE;)
+	{
+		if (pg_atomic_read_u32(&area_staged[*link].pins) == 0)
+			free_block(bucket, link);
+		else
+			link = &area_staged[*link].next;
+	}
+	return before - bucket->staged_pages;
+}
+
+int32
+staged_evict(StreamSlot *slot, int64 number)
+{
+	MBucket    *bucket;
+	int32		freed = 0;
+
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	bucket = directory_find(slot, number);
+	if (bucket)
+		freed = staged_evict_locked(bucket);
+	LWLockRelease(area_stream_lock(slot));
+	return freed;
+}

@@ -1,0 +1,38 @@
+/*
+ * staged.h
+ *	  Copies of p-bucket blocks in shared memory, inside the store.
+ *
+ * A block never changes and its id is not used again, so a copy is right for
+ * whoever finds the block's row under his snapshot. Having one is a matter of
+ * speed alone: it may be refused, and taken away while nobody reads it.
+ */
+#ifndef AION_STAGED_H
+#define AION_STAGED_H
+
+#include "store/area_internal.h"
+
+/*
+ * Copies a block's bytes to a bucket of the slot, for one reader who is to come. Where there is
+ * a copy already it gets one more reader. False: no room.
+ */
+extern bool staged_put(StreamSlot *slot, int64 bucket, int64 id, const char *data, uint32 length);
+
+/* If there is a copy, one more reader is to come: true. */
+extern bool staged_want(StreamSlot *slot, int64 bucket, int64 id);
+
+/* A reader does not come after all. */
+extern void staged_unwant(StreamSlot *slot, int64 bucket, int64 id);
+
+/*
+ * The bytes of a block, palloc'd, or NULL if there is no copy. "expected": the caller is one of those
+ * who were to come; after the last of them the copy goes.
+ */
+extern char *staged_read(StreamSlot *slot, int64 bucket, int64 id, bool expected, uint32 *length);
+
+/* Frees all copies of a bucket that nobody is reading. Returns their pages. */
+extern int32 staged_evict(StreamSlot *slot, int64 bucket);
+
+/* The same with the stream lock held exclusively. */
+extern int32 staged_evict_locked(MBucket *bucket);
+
+#endif							/* AION_STAGED_H */
