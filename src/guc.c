@@ -61,6 +61,10 @@ static const IntParameter int_parameters[] =
 void
 guc_init(void)
 {
+	DefineCustomBoolVariable("aion.prestage",
+							 "Has compressed blocks read before an execution that needs them can be foreseen.",
+							 "Off, an execution asks for them when it begins.",
+							 &aion_prestage, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	for (int i = 0; i < lengthof(int_parameters); i++)
 	{
 		const IntParameter *parameter = &int_parameters[i];

@@ -131,6 +131,7 @@ typedef struct StagedBlock
 	uint32		length;			/* bytes of the block */
 	int64		id;				/* of the block */
 	uint32		wants;			/* how many readers are still to come; under A1 */
+	uint32		anonymous;		/* of these, whoever they may be: staged ahead */
 	pg_atomic_uint32 pins;		/* those that are reading (A5) */
 	TimestampTz staged_at;
 } StagedBlock;

@@ -137,7 +137,7 @@ next_group(BlockSource *source, BlockRef *refs)
 
 		source->bytes_ahead += block->row.raw_bytes;
 		block->expected = true;
-		if (staged_want(source->slot, block->row.bucket, block->row.id))
+		if (staged_want(source->slot, block->row.bucket, block->row.id, STAGED_READER))
 			continue;
 		refs[n].bucket = block->row.bucket;
 		refs[n].id = block->row.id;

@@ -25,7 +25,8 @@ const StageHooks *stage_hooks = NULL;
 
 /* Copies the block of a row, unless there is a copy. */
 static StageResult
-stage_row(StreamSlot *slot, HeapTuple row, MemoryContext context, StageSink sink, void *arg)
+stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, MemoryContext context,
+		  StageSink sink, void *arg)
 {
 	const PBucketRow *header = PBUCKET_ROW(row);
 	MemoryContext old;
@@ -34,12 +35,12 @@ stage_row(StreamSlot *slot, HeapTuple row, MemoryContext context, StageSink sink
 	bool		room;
 
 	CHECK_FOR_INTERRUPTS();
-	if (staged_want(slot, header->bucket, header->id))
+	if (staged_want(slot, header->bucket, header->id, reader))
 		return sink(arg, 0, 0) ? STAGE_DONE : STAGE_STOPPED;
 	old = MemoryContextSwitchTo(context);
 	bytes = pbucket_bytes(row, &length);
 	DEBUG_POINT("stage-read");
-	room = staged_put(slot, header->bucket, header->id, bytes, length);
+	room = staged_put(slot, header->bucket, header->id, reader, bytes, length);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(context);
 	if (!room)
@@ -75,7 +76,7 @@ stage_blocks(const StreamStorage *storage, const BlockRef *blocks, int n, StageS
 
 			/* not while the buffer is pinned: detoasting takes time */
 			ReleaseBuffer(buffer);
-			result = stage_row(slot, row, context, sink, arg);
+			result = stage_row(slot, row, STAGED_READER, context, sink, arg);
 			heap_freetuple(row);
 		}
 		else
@@ -99,7 +100,7 @@ stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 hi
 
 	pbucket_scan_begin(&scan, storage, snapshot, low, high);
 	while (result == STAGE_DONE && (row = pbucket_scan_next(&scan)) != NULL)
-		result = stage_row(slot, row, context, sink, arg);
+		result = stage_row(slot, row, STAGED_ANONYMOUS, context, sink, arg);
 	pbucket_scan_end(&scan);
 	MemoryContextDelete(context);
 	return result;

@@ -66,14 +66,19 @@ free_if_unused(StreamSlot *slot, int64 number, int64 id)
 }
 
 bool
-staged_want(StreamSlot *slot, int64 bucket, int64 id)
+staged_want(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader)
 {
 	StagedBlock *block;
 
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	block = find_block(slot, bucket, id);
-	if (block)
+	if (block && reader == STAGED_READER && block->anonymous > 0)
+		block->anonymous--;
+	else if (block)
+	{
 		block->wants++;
+		block->anonymous += reader == STAGED_ANONYMOUS;
+	}
 	LWLockRelease(area_stream_lock(slot));
 	return block != NULL;
 }
@@ -123,14 +128,15 @@ link_block(StreamSlot *slot, int64 number, int32 index)
 }
 
 bool
-staged_put(StreamSlot *slot, int64 bucket, int64 id, const char *data, uint32 length)
+staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
+		   const char *data, uint32 length)
 {
 	int32		npages = (length + AREA_PAGE_ROOM - 1) / AREA_PAGE_ROOM;
 	int32		index;
 	int32		first;
 	StagedBlock *block;
 
-	if (staged_want(slot, bucket, id))
+	if (staged_want(slot, bucket, id, reader))
 		return true;
 	/* read without the spinlock: the reserve need not be exact */
 	if (npages > area->nfree_pages - STAGING_RESERVE(area->npages))
@@ -145,6 +151,7 @@ staged_put(StreamSlot *slot, int64 bucket, int64 id, const char *data, uint32 le
 	block->length = length;
 	block->id = id;
 	block->wants = 1;
+	block->anonymous = reader == STAGED_ANONYMOUS;
 	block->staged_at = GetCurrentTimestamp();
 	if (first != AREA_NONE)
 	{

@@ -11,14 +11,21 @@
 
 #include "store/area_internal.h"
 
+typedef enum StagedReader
+{
+	STAGED_READER,				/* a scan: it takes the place of an anonymous reader if there is one */
+	STAGED_ANONYMOUS			/* of an execution that is foreseen */
+} StagedReader;
+
 /*
  * Copies a block's bytes to a bucket of the slot, for one reader who is to come. Where there is
- * a copy already it gets one more reader. False: no room.
+ * a copy already, see staged_want(). False: no room.
  */
-extern bool staged_put(StreamSlot *slot, int64 bucket, int64 id, const char *data, uint32 length);
+extern bool staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
+					   const char *data, uint32 length);
 
 /* If there is a copy, one more reader is to come: true. */
-extern bool staged_want(StreamSlot *slot, int64 bucket, int64 id);
+extern bool staged_want(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader);
 
 /* A reader does not come after all. */
 extern void staged_unwant(StreamSlot *slot, int64 bucket, int64 id);

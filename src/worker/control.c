@@ -12,6 +12,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "time/prestage.h"
 #include "worker/control.h"
 #include "worker/control_internal.h"
 
@@ -351,6 +352,7 @@ control_publish(Oid stream, Oid journal, EventTime past_before, EventTime purge_
 			entry->journal = journal;
 			entry->purged_before = EVENT_TIME_NEVER;
 			entry->fold_wanted = 1;
+			entry->stage_cost = PRESTAGE_COST_UNKNOWN;
 			/* Events of the former life are gone, so what was asked for them is done. */
 			entry->destage_wanted = entry->destage_done = destages;
 		}
@@ -377,6 +379,17 @@ control_unpublish(Oid stream)
 			(facts->stream == stream || !OidIsValid(stream)))
 			facts->stream = InvalidOid;
 	}
+	LWLockRelease(control->lock);
+}
+
+void
+control_stage_measured(Oid stream, int64 duration, int64 events)
+{
+	StreamFacts *entry;
+
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	if ((entry = find_facts(stream)) != NULL)
+		entry->stage_cost = prestage_cost_update(entry->stage_cost, duration, events);
 	LWLockRelease(control->lock);
 }
 

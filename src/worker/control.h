@@ -126,6 +126,7 @@ typedef struct StreamFacts
 	uint64		fold_done;		/* I/O */
 	uint64		destage_wanted;	/* scheduler: everything accounted out of memory and journal */
 	uint64		destage_done;	/* I/O */
+	double		stage_cost;		/* I/O: microseconds that staging takes per event; PRESTAGE_COST_UNKNOWN */
 } StreamFacts;
 
 /*
@@ -149,6 +150,9 @@ extern StreamFacts *control_all_facts(int *n);
 
 /* I/O worker: records progress (the three "done" fields) and sets the scheduler's latch if any of them moved. */
 extern void control_progress(const StreamFacts *facts);
+
+/* I/O worker: has staged so many events of a stream in so many microseconds. */
+extern void control_stage_measured(Oid stream, int64 duration, int64 events);
 
 /* ---- jobs: scheduler to executors, and back ---- */
 

@@ -491,6 +491,9 @@ load_stream_row(SchedStream *stream, int64 now)
 	stream->watermark.watermark = row.watermark;
 	stream->watermark.event_watermark = row.event_watermark;
 	stream->last_window_end = row.last_window_end;
+	stream->speed = 0;
+	stream->speed_w = row.event_watermark;
+	stream->speed_at = now;
 	stream->last_pass = 0;
 	stream->last_activity = now;
 	stream->last_idle = now;

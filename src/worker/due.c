@@ -248,7 +248,10 @@ window_schedule(Window *window, int64 now)
 		if (at == MONO_NEVER)
 			window_unplace(window);
 		else
+		{
 			place_timed(window, at, now);
+			prestage_late(window, now);
+		}
 	}
 	else if (view->def.early > 0)
 	{

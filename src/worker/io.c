@@ -328,7 +328,7 @@ run_job(IOTask *task)
 	}
 	PG_FINALLY();
 	{
-		io_queue_finish(number);
+		io_queue_finish(number, NULL);
 	}
 	PG_END_TRY();
 	return result;

@@ -278,8 +278,8 @@ count_time(int64 *classes, int64 us)
 	classes[Min(class, IO_TIME_CLASSES - 1)]++;
 }
 
-void
-io_queue_finish(uint64 number)
+bool
+io_queue_finish(uint64 number, IORequest *request)
 {
 	QueueSlot  *slot;
 	Latch	   *latch = NULL;
@@ -300,12 +300,15 @@ io_queue_finish(uint64 number)
 			count_time(totals->waits, slot->request.started_at - slot->request.queued_at);
 			count_time(totals->services, GetCurrentTimestamp() - slot->request.started_at);
 		}
+		if (request != NULL)
+			*request = slot->request;
 		latch = slot->latch;
 		set_state(slot, latch ? IO_STATE_DONE : IO_STATE_NONE);
 	}
 	LWLockRelease(queue->lock);
 	if (latch != NULL)
 		SetLatch(latch);
+	return slot != NULL;
 }
 
 void

@@ -87,7 +87,9 @@ extern bool io_queue_urgent(void);
 
 /* Counts what was done for a running request; false: nobody wants the rest of it. */
 extern bool io_queue_progress(uint64 number, int64 bytes, int64 events);
-extern void io_queue_finish(uint64 number);
+
+/* Ends it; *request (may be NULL) becomes a copy. False: there is no such request any more. */
+extern bool io_queue_finish(uint64 number, IORequest *request);
 
 /* When the I/O worker exits: what it was at is queued again. */
 extern void io_queue_abandon(void);

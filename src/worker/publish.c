@@ -19,6 +19,7 @@
 
 #include "miscadmin.h"
 
+#include "time/prestage.h"
 #include "worker/io.h"
 #include "worker/scheduler.h"
 
@@ -78,6 +79,7 @@ publish_own(SchedStream *stream, EventTime past, EventTime purge, bool fold, boo
 		facts->journal = stream->storage.journal;
 		facts->purged_before = EVENT_TIME_NEVER;
 		facts->fold_wanted = 1;
+		facts->stage_cost = PRESTAGE_COST_UNKNOWN;
 		stream->own_facts = true;
 	}
 	facts->past_before = past;

@@ -26,6 +26,7 @@
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
+#include "worker/io_queue.h"
 #include "worker/scheduler.h"
 #include "worker/worker.h"
 
@@ -215,6 +216,7 @@ turn(void)
 	publish_all(now);
 	dispatch_windows(now);
 	MemoryContextSwitchTo(turn_context);
+	prestage_finals(now);
 	return true;
 }
 
@@ -242,6 +244,7 @@ sleep_until_due(void)
 	next = sooner(next, publish_next());
 	next = sooner(next, requests_next(now));
 	next = sooner(next, dispatch_next(now));
+	next = sooner(next, prestage_next());
 	if (known)
 		next = Min(next, now + LONGEST_DEAF);
 	else
@@ -274,6 +277,7 @@ start(void)
 	MemoryContextSwitchTo(old);
 	dispatch_start();
 	control_requests_reset();
+	io_queue_reset();
 }
 
 /*

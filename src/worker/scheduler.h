@@ -15,6 +15,7 @@
  *	take_up.c			views that are new, streams that lost their state
  *	window_table.c		windows that are not final
  *	due.c				which of them is to be executed when
+ *	prestaging.c		what is staged ahead of executions
  *	dispatch.c			windows to executors, and their outcomes
  *	publish.c			what the I/O worker is told
  *	state_store.c		the SQL
@@ -38,6 +39,9 @@
 
 /* GUC: ms between executions of a late window; 0: no limit, -1: only by its final firing. */
 extern int	aion_late_interval;
+
+/* GUC: p-buckets are staged before an execution that can be foreseen. */
+extern bool aion_prestage;
 
 #define MONO_NEVER PG_INT64_MAX		/* on the monotonic clock, microseconds */
 
@@ -69,6 +73,11 @@ typedef struct SchedStream
 	int64		last_activity;	/* an event was accounted for */
 	int64		last_idle;		/* watermark_idle() was called */
 	int64		locked_until;	/* someone had it locked: no pass before */
+
+	/* how W_e moves, for prestaging */
+	double		speed;			/* of W_e against the monotonic clock; 0: not known */
+	EventTime	speed_w;		/* W_e when it last moved, and when that was seen */
+	int64		speed_at;
 
 	/* I/O */
 	StreamFacts facts;			/* as last published or seen */
@@ -145,6 +154,7 @@ typedef struct Window
 	bool		forced;			/* execute although nothing is new */
 	bool		is_due;			/* in view->due */
 	bool		is_news;		/* in view->news */
+	bool		prestaged;		/* staging was asked for, for its next execution */
 	bool		to_finalize;	/* in view->finalize */
 	int			attempts;		/* transient failures in a row */
 	pairingheap *firing_heap;	/* unfired, overdue or NULL */
@@ -244,6 +254,11 @@ extern void dispatch_mark_running(SchedView *view);
 extern void dispatch_collect(int64 now);
 extern void dispatch_windows(int64 now);
 extern int64 dispatch_next(int64 now);	/* when to look at jobs although nobody woke us */
+
+/* ---- prestaging.c ---- */
+extern void prestage_late(Window *window, int64 now);
+extern void prestage_finals(int64 now);
+extern int64 prestage_next(void);	/* when to call prestage_finals() although nothing happened */
 
 /* ---- definitions.c ---- */
 extern void definitions_init(void);

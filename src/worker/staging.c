@@ -238,8 +238,11 @@ serve_all(void (*serve_one) (IORequest *request))
 
 	while (io_queue_urgent() && io_queue_take(IO_PRESTAGE, &request))
 	{
+		TimestampTz begun = GetCurrentTimestamp();
+
 		serve_one(&request);
-		io_queue_finish(request.number);
+		if (io_queue_finish(request.number, &request) && request.events > 0)
+			control_stage_measured(request.stream, GetCurrentTimestamp() - begun, request.events);
 	}
 }
 
