@@ -16,9 +16,13 @@ typedef struct ColumnLayout
 	int32		offset;			/* in every event without nulls; -1: it varies */
 	int16		length;			/* as pg_type.typlen */
 	bool		byval;
-	char		align;			/* as pg_type.typalign */
+	char		align;			/* as pg_type.typalign ... */
+	uint8		mask;			/* ... and in bytes, less one */
 	bool		packable;		/* a varlena that can have a short header */
 } ColumnLayout;
+
+/* "at", or the next offset at which the column may begin; att_align_nominal() would ask for the kind each time. */
+#define COLUMN_ALIGN(column, at) (((Size) (at) + (column)->mask) & ~(Size) (column)->mask)
 
 struct EventLayout
 {
@@ -47,6 +51,7 @@ event_layout(const StreamStorage *storage)
 		column->length = att->attlen;
 		column->byval = att->attbyval;
 		column->align = att->attalign;
+		column->mask = att_align_nominal(1, att->attalign) - 1;
 		column->packable = att->attlen == -1 && att->attstorage != TYPSTORAGE_PLAIN;
 		/* a varlena at a place that needs no padding begins there whether its header is short or not */
 		if (offset >= 0 && att->attlen < 0 && offset != att_align_nominal(offset, att->attalign))
@@ -87,7 +92,7 @@ event_measure(const EventLayout *layout, Datum *values, const bool *isnull, bool
 		if (isnull[i])
 			*hasnull = true;
 		else if (column->length > 0)
-			size = att_align_nominal(size, column->align) + column->length;
+			size = COLUMN_ALIGN(column, size) + column->length;
 		else if (column->length == -1)
 		{
 			char	   *value;
@@ -99,7 +104,7 @@ event_measure(const EventLayout *layout, Datum *values, const bool *isnull, bool
 			else if (VARATT_IS_SHORT(value))
 				size += VARSIZE_SHORT(value);
 			else
-				size = att_align_nominal(size, column->align) + VARSIZE_ANY(value);
+				size = COLUMN_ALIGN(column, size) + VARSIZE_ANY(value);
 		}
 		else
 			size += strlen(DatumGetCString(values[i])) + 1;
@@ -122,7 +127,7 @@ pack_value(const ColumnLayout *column, Datum datum, char *data, Size at)
 
 	if (column->byval)
 	{
-		at = att_align_nominal(at, column->align);
+		at = COLUMN_ALIGN(column, at);
 		store_att_byval(data + at, datum, column->length);
 		return at + column->length;
 	}
@@ -136,12 +141,12 @@ pack_value(const ColumnLayout *column, Datum datum, char *data, Size at)
 			return at + size;
 		}
 		if (!VARATT_IS_SHORT(value))
-			at = att_align_nominal(at, column->align);
+			at = COLUMN_ALIGN(column, at);
 		size = VARSIZE_ANY(value);
 	}
 	else if (column->length > 0)
 	{
-		at = att_align_nominal(at, column->align);
+		at = COLUMN_ALIGN(column, at);
 		size = column->length;
 	}
 	else

@@ -44,6 +44,8 @@
 typedef struct PendingRun
 {
 	JournalRun	run;
+	EventTime	low;			/* bounds of its bucket, low inclusive; or both 0: not known */
+	EventTime	high;
 	uint32		capacity;
 	struct PendingRun *next;	/* in the batch, in order of creation */
 } PendingRun;
@@ -357,8 +359,10 @@ ingest_add(StreamWrites *writes, const StreamInfo *info, Datum *values, bool *is
 	Size		length;
 	Size		size;
 	bool		hasnull;
+	int64		width = writes->storage.bucket_width;
 	Batch	   *batch;
 	PendingRun *run;
+	CommandId	command;
 
 	check_event_time(info, values[time_index], isnull[time_index]);
 	time = DatumGetTimestamp(values[time_index]);
@@ -371,8 +375,16 @@ ingest_add(StreamWrites *writes, const StreamInfo *info, Datum *values, bool *is
 		batch_flush(writes, batch, false);
 		writes->batch_bytes = Min(writes->batch_bytes * 2, BATCH_MAX_BYTES);
 	}
-	run = batch_run(batch, bucket_number(writes->storage.bucket_width, time),
-					GetCurrentCommandId(true), size);
+	command = GetCurrentCommandId(true);
+	run = batch->current;
+	/* mostly the event goes where the one before it went; a division less tells that */
+	if (run == NULL || time < run->low || time >= run->high || run->run.command != command ||
+		run->run.length + size > JOURNAL_RUN_MAX)
+	{
+		run = batch_run(batch, bucket_number(width, time), command, size);
+		run->low = bucket_start(width, run->run.bucket);
+		run->high = bucket_end(width, run->run.bucket);
+	}
 	event_pack(writes->layout, values, isnull, hasnull, run_extend(batch, run, size), length);
 	run->run.nevents++;
 	run->run.first = Min(run->run.first, time);
