@@ -54,6 +54,7 @@
 typedef struct Firing
 {
 	Oid			view;
+	Oid			journal;		/* of the stream when the firing was ordered */
 	EventTime	start;
 	FiringKind	kind;
 	bool		final_too;
@@ -186,7 +187,7 @@ lock_own_tables(void)
 
 /*
  * Takes the locks and reads the view's row under them. False if the view is gone or
- * paused. Errors out with ERRCODE_LOCK_NOT_AVAILABLE if a lock is not to be had.
+ * paused, or its stream was truncated. Errors out with ERRCODE_LOCK_NOT_AVAILABLE if a lock is not to be had.
  */
 static bool
 lock_view(Firing *firing)
@@ -205,7 +206,7 @@ lock_view(Firing *firing)
 	firing->row = present ? view_row_read(firing->view) : NULL;
 	if (firing->row == NULL || firing->row->paused || !find_owner(firing))
 		return false;
-	return true;
+	return stream_lookup(firing->row->stream, false)->storage.journal == firing->journal;
 }
 
 /* Makes the window's row in window_firing if need be, locks it and reads it. */
@@ -452,7 +453,7 @@ clean_up_after_error(MemoryContext context)
 
 /* See view.h. */
 FiringOutcome
-view_fire(Oid view, EventTime window_start, FiringKind kind, bool final_too,
+view_fire(Oid view, Oid journal, EventTime window_start, FiringKind kind, bool final_too,
 		  int64 *fired_events)
 {
 	MemoryContext context = CurrentMemoryContext;
@@ -461,6 +462,7 @@ view_fire(Oid view, EventTime window_start, FiringKind kind, bool final_too,
 	ErrorData  *volatile error = NULL;
 
 	firing.view = view;
+	firing.journal = journal;
 	firing.start = window_start;
 	firing.kind = kind;
 	firing.final_too = final_too;

@@ -60,7 +60,7 @@ typedef enum FiringKind
 typedef enum FiringOutcome
 {
 	FIRING_DONE,				/* result committed */
-	FIRING_GONE,				/* view or stream no longer there */
+	FIRING_GONE,				/* view or stream no longer there, or truncated since */
 	FIRING_FAILED,				/* the query failed: recorded, stays so until its next firing */
 	FIRING_RETRY				/* transient error (classes 40, 53, 55, 57, 58): recorded, try again with back-off */
 } FiringOutcome;
@@ -70,11 +70,12 @@ typedef enum FiringOutcome
  * worker outside any transaction; uses its own. Idempotent (I6); two calls for
  * the same window, in whatever processes, go one after the other. On a failure
  * the error is recorded in aion.window_firing and in the server log at most
- * once per window and message. Counts the firing under "kind" in aion.window_firing;
+ * once per window and message. "journal" names the life of the stream that the firing was ordered
+ * for: after a TRUNCATE the window of the same name is another one. Counts the firing under "kind" in aion.window_firing;
  * FIRING_ON_TIME with final_too counts as both.
  * *fired_events = window_state.events that the result reflects.
  */
-extern FiringOutcome view_fire(Oid view, EventTime window_start, FiringKind kind,
+extern FiringOutcome view_fire(Oid view, Oid journal, EventTime window_start, FiringKind kind,
 							   bool final_too, int64 *fired_events);
 
 /* Hooks, function pointers of the stream layer; called once from _PG_init. */

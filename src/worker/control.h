@@ -159,6 +159,7 @@ extern void control_stage_measured(Oid stream, int64 duration, int64 events);
 typedef struct Job
 {
 	Oid			view;
+	Oid			journal;		/* of its stream: see view_fire() */
 	EventTime	window_start;
 	FiringKind	kind;
 	bool		final_too;

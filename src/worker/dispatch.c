@@ -207,6 +207,7 @@ post(Window *window)
 	if (noutstanding >= Min(CONTROL_JOBS, Max(1, aion_executors) * JOBS_PER_EXECUTOR))
 		return false;
 	job.view = window->key.view;
+	job.journal = window->view->stream->storage.journal;
 	job.window_start = window->key.start;
 	job.kind = window_firing_kind(window, &job.final_too);
 	job.priority = window_priority(window);
@@ -233,7 +234,8 @@ do_one_job(void)
 	worker_state("executing a window");
 	PG_TRY();
 	{
-		outcome = view_fire(job.view, job.window_start, job.kind, job.final_too, &fired_events);
+		outcome = view_fire(job.view, job.journal, job.window_start, job.kind, job.final_too,
+							&fired_events);
 	}
 	PG_FINALLY();
 	{

@@ -38,8 +38,8 @@ run_job(const Job *job, int slot)
 	DEBUG_POINT("executor-taken");
 	PG_TRY();
 	{
-		outcome = view_fire(job->view, job->window_start, job->kind, job->final_too,
-							&fired_events);
+		outcome = view_fire(job->view, job->journal, job->window_start, job->kind,
+							job->final_too, &fired_events);
 	}
 	PG_CATCH();
 	{

@@ -87,6 +87,22 @@ for my $round (0 .. 3)
 	$last = $left;
 }
 
+# ---- a firing that was ordered before a TRUNCATE ---------------------------------------------------------------------
+
+sql(q{INSERT INTO s VALUES ('2024-04-01 00:30+00', 1)});
+sql(q{SELECT aion.sync('s')});
+arm_fault($node, 'executor-taken', 'wait');
+sql(q{SELECT aion.advance_watermark('s', '2024-04-01 01:00+00')});
+wait_for_fault($node, 'executor-taken');
+# the hour begins anew, and is not complete
+sql('TRUNCATE s');
+sql(q{INSERT INTO s VALUES ('2024-04-01 00:10+00', 2)});
+wait_until($node, q{SELECT count(*) > 0 FROM aion.windows WHERE window_start = '2024-04-01 00:00+00' AND events = 1}, 'the event after TRUNCATE is accounted for');
+release_fault($node, 'executor-taken');
+sql(q{SELECT aion.sync('s')});
+is(sql(q{SELECT count(*) FROM plain WHERE window_start = '2024-04-01 00:00+00'}), '0', 'a firing that was ordered before TRUNCATE shows nothing of the hour that began after it');
+is(sql(q{SELECT DISTINCT state, firings FROM aion.windows WHERE window_start = '2024-04-01 00:00+00'}), 'open|0', 'nor does it count');
+
 # ---- no scheduler ------------------------------------------------------------------------------------------------------
 
 # one slot: the launcher's
