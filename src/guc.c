@@ -14,6 +14,7 @@
 #include "guc.h"
 #include "store/area.h"
 #include "stream/stream.h"
+#include "worker/destage_plan.h"
 #include "worker/scheduler.h"
 #include "worker/worker.h"
 
@@ -56,7 +57,43 @@ static const IntParameter int_parameters[] =
 		"0 means that the scheduler executes them itself, one after the other.",
 		&aion_executors, 0, 64, PGC_SIGHUP, 0
 	},
+	{
+		"aion.memory_high",
+		"Sets the percentage of aion.memory above which memory is short.",
+		"What then leaves it depends on aion.destage_policy.",
+		&aion_memory_high, 1, 99, PGC_SIGHUP, 0
+	},
+	{
+		"aion.memory_critical",
+		"Sets the percentage of aion.memory above which memory is relieved under any policy.",
+		NULL,
+		&aion_memory_critical, 1, 99, PGC_SIGHUP, 0
+	},
 };
+
+/* Parameters of other types, one each. Their defaults are the initial values, too. */
+static void
+define_others(void)
+{
+	DefineCustomEnumVariable("aion.destage_policy",
+							 "Chooses which events leave shared memory, and when.",
+							 "standard: past buckets; local: past and idle buckets, but for their bootstrap set; "
+							 "global: when memory is short, the largest buckets but for their bootstrap set; "
+							 "global-rate: the same, those that fill slowest first.",
+							 &aion_destage_policy, aion_destage_policy, aion_destage_policies,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("aion.bootstrap_fraction",
+							 "Sets the part of a bucket's events that stays in shared memory when the others leave it.",
+							 "These are the first ones to arrive. It does not apply to the standard policy.",
+							 &aion_bootstrap_fraction, aion_bootstrap_fraction, 0, 1,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("aion.idle_destage",
+							   "Sets the time without an event after which the local policy takes a bucket for idle.",
+							   "A time, in milliseconds if it has no unit, or \"auto\": three times the median of "
+							   "what the last 101 executions of windows took, at least one second.",
+							   &aion_idle_destage, aion_idle_destage,
+							   PGC_SIGHUP, 0, destage_check_idle, destage_assign_idle, NULL);
+}
 
 void
 guc_init(void)
@@ -76,5 +113,6 @@ guc_init(void)
 								parameter->min, parameter->max, parameter->context,
 								parameter->flags, NULL, NULL, NULL);
 	}
+	define_others();
 	MarkGUCPrefixReserved("aion");
 }

@@ -18,6 +18,7 @@
 #define AREA_TRANCHE "aion"
 
 int			aion_memory = 131072;
+int			aion_memory_high = 75;
 
 AreaHeader *area = NULL;
 StreamSlot *area_slots;

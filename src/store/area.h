@@ -10,6 +10,9 @@
 /* GUC aion.memory, in kilobytes; fixed at server start. */
 extern int	aion_memory;
 
+/* GUC aion.memory_high, percent: memory is short when more of it is used. */
+extern int	aion_memory_high;
+
 /* Bytes of pages in use and in total, for pressure and inspection. */
 extern void area_usage(int64 *used, int64 *total);
 

@@ -114,11 +114,14 @@ typedef struct MBucket
 	int32		npages;			/* of chunks */
 	int32		first_staged;	/* staged blocks, in no order */
 	int32		staged_pages;	/* of these */
+	TimestampTz staged_at;		/* when the latest of these was copied */
 	int32		nevents;
 	uint32		marks;			/* how often chunks were marked, as moved out or rolled back, */
 	uint32		swept_marks;	/* and after how many of these all such chunks were freed */
 	pg_atomic_uint32 pins;		/* scans that are on it (A5) */
 	FreedBy		freed_by;
+	int64		moved;			/* events destaged and freed since the bucket was last empty */
+	TimestampTz filled;			/* when a chunk was first added after that */
 	TimestampTz changed;		/* when a chunk was last added */
 } MBucket;
 
@@ -133,7 +136,6 @@ typedef struct StagedBlock
 	uint32		wants;			/* how many readers are still to come; under A1 */
 	uint32		anonymous;		/* of these, whoever they may be: staged ahead */
 	pg_atomic_uint32 pins;		/* those that are reading (A5) */
-	TimestampTz staged_at;
 } StagedBlock;
 
 /* What one transaction has put into one stream and accounting has not seen. */

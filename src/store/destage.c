@@ -75,11 +75,12 @@ not_moved(const Chunk *chunk)
 }
 
 /*
- * The chunks of a pinned bucket whose events can be moved. Listed once: accounting may mark
- * further ones at any moment, and what is deleted must be what was written.
+ * The chunks of a pinned bucket whose events can be moved, but for the first ones that hold "keep"
+ * events. Listed once: accounting may mark further ones at any moment, and what is deleted must
+ * be what was written.
  */
 static Chunk **
-list_movable(MBucket *bucket, const Accounted *set, int *n)
+list_movable(MBucket *bucket, const Accounted *set, int64 keep, int *n)
 {
 	int			capacity = 64;
 	Chunk	  **chunks = palloc(sizeof(Chunk *) * capacity);
@@ -90,6 +91,11 @@ list_movable(MBucket *bucket, const Accounted *set, int *n)
 		if (!chunk->accounted || !accounted_contains(set, chunk->top) ||
 			!not_moved(chunk))
 			continue;
+		if (keep > 0)
+		{
+			keep -= chunk->nevents;
+			continue;
+		}
 		if (*n == capacity)
 		{
 			capacity *= 2;
@@ -130,7 +136,7 @@ remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation
 }
 
 int64
-destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number)
+destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number, int64 keep)
 {
 	StreamSlot *slot = directory_slot(storage->journal, false, false);
 	Pin		   *pin = slot ? pin_bucket(slot, number) : NULL;
@@ -140,7 +146,7 @@ destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number)
 
 	if (pin == NULL)
 		return 0;
-	chunks = list_movable(pin->bucket, set, &n);
+	chunks = list_movable(pin->bucket, set, keep, &n);
 	if (n > 0)
 	{
 		Relation	journal = table_open(storage->journal, RowExclusiveLock);
@@ -357,7 +363,7 @@ purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 las
 
 		if (pin == NULL)
 			continue;
-		chunks = list_movable(pin->bucket, set, &nchunks);
+		chunks = list_movable(pin->bucket, set, 0, &nchunks);
 		for (int j = 0; j < nchunks; j++)
 		{
 			purged += chunks[j]->nevents;

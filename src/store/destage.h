@@ -15,8 +15,13 @@
 #include "store/accounted.h"
 #include "store/storage.h"
 
-/* Destages what memory holds of one bucket. Returns the number of events moved. */
-extern int64 destage_bucket(const StreamStorage *storage, const Accounted *set, int64 bucket);
+/*
+ * Destages what memory holds of one bucket, but for the first chunks, in order
+ * of arrival, that hold "keep" events. These stay in the journal as well: for readers it is as if
+ * they had come after the rest was moved. Returns the number of events moved.
+ */
+extern int64 destage_bucket(const StreamStorage *storage, const Accounted *set, int64 bucket,
+							int64 keep);
 
 /*
  * One pass over the journal: events of "set" that have no chunk go to their

@@ -150,9 +150,11 @@ bucket_create(StreamSlot *slot, int64 number)
 	bucket->npages = bucket->nevents = 0;
 	bucket->first_staged = AREA_NONE;
 	bucket->staged_pages = 0;
+	bucket->staged_at = 0;
 	bucket->freed_by = slot->freed_by;
 	bucket->marks = bucket->swept_marks = 0;
-	bucket->changed = 0;
+	bucket->moved = 0;
+	bucket->filled = bucket->changed = 0;
 
 	bucket->prev = AREA_NONE;
 	bucket->next = slot->first_bucket;

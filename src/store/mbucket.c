@@ -185,8 +185,10 @@ mbucket_reserve(StreamSlot *slot, int32 *inbox, int64 number, const Chunk *heade
 		else
 			bucket->first_chunk = AREA_PTR(chunk);
 		bucket->last_chunk = AREA_PTR(chunk);
-		bucket->nevents += chunk->nevents;
 		bucket->changed = GetCurrentStatementStartTimestamp();
+		if (bucket->nevents == 0)
+			bucket->filled = bucket->changed;
+		bucket->nevents += chunk->nevents;
 
 		if (entry->last_chunk)
 			((Chunk *) AREA_DEREF(entry->last_chunk))->inbox_next = AREA_PTR(chunk);
@@ -303,17 +305,40 @@ mbucket_next_chunk(const MBucket *bucket, const Chunk *chunk)
 }
 
 /*
- * True if a chunk is accounted for and not moved out. Mostly the first one is; others come first
- * while their transactions are in progress. The bucket is pinned.
+ * True if a chunk is accounted for and not moved out, beyond those that hold the first "keep"
+ * such events. Mostly the first chunk is; others come first while their transactions are in progress. The
+ * bucket is pinned.
  */
 static bool
-holds_movable(const MBucket *bucket)
+holds_movable(const MBucket *bucket, int64 keep)
 {
 	for (Chunk *chunk = NULL; (chunk = mbucket_next_chunk(bucket, chunk)) != NULL;)
-		if (chunk->accounted && !FullTransactionIdIsValid(chunk->xmax))
+	{
+		if (!chunk->accounted || FullTransactionIdIsValid(chunk->xmax))
+			continue;
+		if (keep <= 0)
 			return true;
+		keep -= chunk->nevents;
+	}
 	return false;
 }
+
+bool
+mbucket_has_more(Oid journal, int64 number, int64 keep)
+{
+	StreamSlot *slot = directory_slot(journal, false, false);
+	MBucket    *bucket = slot ? directory_pin(slot, number) : NULL;
+	bool		more;
+
+	if (bucket == NULL)
+		return false;
+	more = holds_movable(bucket, keep);
+	directory_unpin(bucket);
+	return more;
+}
+
+/* A copy of a block that is not older is taken for one that will be read soon. In microseconds. */
+#define STAGED_FRESH (10 * USECS_PER_SEC)
 
 MBucketInfo *
 mbucket_list(Oid journal, int *n)
@@ -341,10 +366,15 @@ mbucket_list(Oid journal, int *n)
 
 			info->number = numbers[i];
 			info->events = bucket->nevents;
+			info->moved = bucket->moved;
 			info->bytes = (int64) bucket->npages * AREA_PAGE_SIZE;
 			info->staged_bytes = (int64) bucket->staged_pages * AREA_PAGE_SIZE;
 			info->age_ms = (now - bucket->changed) / 1000;
-			info->accounted_any = holds_movable(bucket);
+			info->span_ms = (now - bucket->filled) / 1000;
+			/* one of the pins is ours */
+			info->read = pg_atomic_read_u32(&bucket->pins) > 1 ||
+				(bucket->first_staged != AREA_NONE && now - bucket->staged_at < STAGED_FRESH);
+			info->accounted_any = holds_movable(bucket, 0);
 		}
 		directory_unpin(bucket);
 	}
@@ -481,6 +511,10 @@ bucket_free_chunk(MBucket *bucket, AreaPtr *link)
 	if (chunk->next == 0)
 		bucket->last_chunk = bucket->swept_to;
 	bucket->nevents -= chunk->nevents;
+	if (bucket->nevents == 0)
+		bucket->moved = 0;
+	else if (FullTransactionIdIsValid(chunk->xmin) && !chunk->set_aside)
+		bucket->moved += chunk->nevents;
 	*link = chunk->next;
 	if (--AREA_PAGE(page)->live == 0)
 		bucket_free_page(bucket, page);

@@ -18,14 +18,20 @@ typedef struct MBucketInfo
 {
 	int64		number;
 	int64		events;			/* committed or not */
+	int64		moved;			/* destaged since memory first held something of it */
 	int64		bytes;			/* of whole pages that hold events, */
 	int64		staged_bytes;	/* and of those that hold copies of blocks */
 	int64		age_ms;			/* since an event was last added */
+	int64		span_ms;		/* since one was first added */
+	bool		read;			/* a scan is on it, or a block of it was staged a moment ago */
 	bool		accounted_any;	/* holds events that could be destaged */
 } MBucketInfo;
 
 /* Buckets of (MyDatabaseId, journal) in memory, ascending by number. Palloc'd array. */
 extern MBucketInfo *mbucket_list(Oid journal, int *n);
+
+/* True if events could be destaged even if the first "keep" of these stay (destage_bucket()). */
+extern bool mbucket_has_more(Oid journal, int64 number, int64 keep);
 
 /*
  * Frees chunks that were destaged or purged by a committed transaction, or

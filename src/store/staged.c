@@ -15,9 +15,6 @@
 #include "store/directory.h"
 #include "store/staged.h"
 
-/* Staging leaves this part of the pages to events that arrive. */
-#define STAGING_RESERVE(npages)	((npages) / 10)
-
 /* The link to the copy of a block in a bucket's list; to AREA_NONE if there is none. Under A1. */
 static int32 *
 find_link(MBucket *bucket, int64 id)
@@ -113,6 +110,7 @@ fill_pages(int32 page, const char *data, uint32 length)
 static bool
 link_block(StreamSlot *slot, int64 number, int32 index)
 {
+	TimestampTz now = GetCurrentTimestamp();
 	MBucket    *bucket;
 
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
@@ -122,6 +120,7 @@ link_block(StreamSlot *slot, int64 number, int32 index)
 		area_staged[index].next = bucket->first_staged;
 		bucket->first_staged = index;
 		bucket->staged_pages += area_staged[index].npages;
+		bucket->staged_at = now;
 	}
 	LWLockRelease(area_stream_lock(slot));
 	return bucket != NULL;
@@ -138,8 +137,8 @@ staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
 
 	if (staged_want(slot, bucket, id, reader))
 		return true;
-	/* read without the spinlock: the reserve need not be exact */
-	if (npages > area->nfree_pages - STAGING_RESERVE(area->npages))
+	/* what is above the high mark is for events that arrive; read without the spinlock, as it need not be exact */
+	if (area->npages - area->nfree_pages + npages > area->npages / 100.0 * aion_memory_high)
 		return false;
 	index = area_alloc_staged();
 	if (index == AREA_NONE)
@@ -152,7 +151,6 @@ staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
 	block->id = id;
 	block->wants = 1;
 	block->anonymous = reader == STAGED_ANONYMOUS;
-	block->staged_at = GetCurrentTimestamp();
 	if (first != AREA_NONE)
 	{
 		fill_pages(first, data, length);

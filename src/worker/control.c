@@ -95,6 +95,7 @@ make_database(Oid database)
 		entry->io = NULL;
 		entry->barred = 0;
 		entry->no_extension = false;
+		entry->executions = 0;
 		pg_atomic_write_u32(&entry->database, database);
 	}
 	return entry;

@@ -185,6 +185,9 @@ extern bool control_job_take(Job *job, int *slot);
 /* Executor: the outcome of a job taken with control_job_take(); sets the scheduler's latch. */
 extern void control_job_finish(int slot, FiringOutcome outcome, int64 fired_events);
 
+/* How long the latest executions took that gave a result: up to POLICY_EXECUTIONS numbers; returns how many. */
+extern int	control_execution_times(int32 *ms);
+
 /* Jobs of this database that are running. */
 extern int	control_jobs_running(void);
 

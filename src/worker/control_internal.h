@@ -12,6 +12,7 @@
 #include "storage/lwlock.h"
 
 #include "worker/control.h"
+#include "worker/policy.h"
 
 /*
  * A database that is served, being looked at, or barred. Entries never move.
@@ -27,6 +28,8 @@ typedef struct DatabaseEntry
 	/* under the lock: */
 	int			barred;			/* number of statements that bar it */
 	bool		no_extension;	/* scheduler: it looked and there was none */
+	uint32		executions;		/* of windows, that took ... */
+	int32		execution_ms[POLICY_EXECUTIONS];	/* ... so long; of the latest, by number modulo size */
 } DatabaseEntry;
 
 /* A worker that lives or is being started; afterwards it remembers the last error of such workers. */
@@ -56,7 +59,8 @@ typedef struct JobSlot
 {
 	SlotState	state;
 	Oid			database;
-	int			pid;			/* who runs it */
+	int			pid;			/* who runs it ... */
+	TimestampTz since;			/* ... and since when */
 	bool		forgotten;		/* running for a scheduler that is no more */
 	Job			job;
 } JobSlot;

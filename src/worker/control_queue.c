@@ -74,6 +74,7 @@ control_job_take(Job *job, int *slot)
 	{
 		best->state = SLOT_TAKEN;
 		best->pid = MyProcPid;
+		best->since = GetCurrentTimestamp();
 		*job = best->job;
 		*slot = best - control->jobs;
 	}
@@ -91,15 +92,46 @@ end_job(JobSlot *slot, FiringOutcome outcome, int64 fired_events)
 	slot->state = slot->forgotten ? SLOT_FREE : SLOT_DONE;
 }
 
+/* Notes how long an execution took. Under the lock, exclusively. */
+static void
+note_execution(TimestampTz since)
+{
+	DatabaseEntry *entry = control_find_database(MyDatabaseId);
+	int64		ms = (GetCurrentTimestamp() - since) / 1000;
+
+	/* a clock that was set back tells nothing */
+	if (entry != NULL && ms >= 0)
+		entry->execution_ms[entry->executions++ % POLICY_EXECUTIONS] = Min(ms, PG_INT32_MAX);
+}
+
 void
 control_job_finish(int slot, FiringOutcome outcome, int64 fired_events)
 {
 	Assert(slot >= 0 && slot < CONTROL_JOBS);
 	LWLockAcquire(control->lock, LW_EXCLUSIVE);
 	Assert(control->jobs[slot].pid == MyProcPid);
+	if (outcome == FIRING_DONE)
+		note_execution(control->jobs[slot].since);
 	end_job(&control->jobs[slot], outcome, fired_events);
 	LWLockRelease(control->lock);
 	control_wake_scheduler();
+}
+
+int
+control_execution_times(int32 *ms)
+{
+	DatabaseEntry *entry;
+	int			n = 0;
+
+	LWLockAcquire(control->lock, LW_SHARED);
+	entry = control_find_database(MyDatabaseId);
+	if (entry != NULL)
+	{
+		n = Min(entry->executions, POLICY_EXECUTIONS);
+		memcpy(ms, entry->execution_ms, n * sizeof(int32));
+	}
+	LWLockRelease(control->lock);
+	return n;
 }
 
 void

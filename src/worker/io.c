@@ -3,9 +3,9 @@
  *	  Moves events from memory and journal to p-buckets, and out of the store.
  *
  * Per stream, by what the scheduler has published: fold the journal (after each
- * start of shared memory, when told so), purge, destage past buckets that
- * are worth it, destage everything when asked for; over all streams: relief of short
- * memory; after that: VACUUM of journals. Each job is a transaction of its
+ * start of shared memory, when told so), purge, destage everything when asked for; over
+ * all streams: destage what the policy says (destage_plan.c); after that: VACUUM of
+ * journals. Each job is a transaction of its
  * own, which the store makes atomic (I2); a crash undoes the job that was under way and no
  * more, and what is due is found again. Only accounted events are
  * touched, by the set stored in stream_state under the job's own snapshot.
@@ -36,11 +36,11 @@
 
 #include "debug_point.h"
 #include "store/destage.h"
-#include "store/area.h"
 #include "store/mbucket.h"
+#include "store/stage.h"
 #include "stream/extension.h"
 #include "stream/stream.h"
-#include "time/bucket.h"
+#include "worker/destage_plan.h"
 #include "worker/io.h"
 #include "worker/io_queue.h"
 #include "worker/journal_vacuum.h"
@@ -50,12 +50,8 @@
 #include "worker/worker.h"
 
 #define IDLE_MS 60000			/* then the worker leaves */
-#define WORTHWHILE_BYTES (64 * 1024)	/* a past bucket goes at once if it holds that much, */
-#define COOLING_MS 2000			/* else when it has not changed for so long */
 #define LOCKED_MS 200			/* before trying again what was locked */
-#define PRESSURE_MS 500			/* the same for memory that could not be freed */
-#define PRESSURE_HIGH 75		/* percent of aion.memory */
-#define PRESSURE_LOW 60
+#define QUEUE_AHEAD 64			/* destages that stand in the queue at a time */
 
 typedef enum IOJob
 {
@@ -76,9 +72,11 @@ typedef struct IOTask
 {
 	const StreamFacts *facts;
 	IOJob		job;
-	int64		bucket;			/* JOB_DESTAGE: number */
-	int64		bytes;			/* that it is expected to move, for aion.io */
+	int64		bucket;			/* JOB_DESTAGE: number, */
+	int64		keep;			/* how many events of it stay, */
+	int64		bytes;			/* and what it is expected to move, for aion.io */
 	EventTime	purge_before;	/* result of JOB_PURGE: what was purged */
+	uint64		number;			/* of its request in the queue; 0: there is none yet */
 	int64		moved;			/* result: number of events moved or removed */
 } IOTask;
 
@@ -88,7 +86,7 @@ typedef struct StreamMemory
 	Oid			journal;		/* hash key */
 	int64		bucket_width;	/* 0: not known yet */
 	int			failures;		/* in sequence */
-	TimestampTz retry_at;		/* after a failure, not before */
+	TimestampTz retry_at;		/* not before: it failed, or a planned destage had to wait */
 } StreamMemory;
 
 static HTAB *memories = NULL;
@@ -257,7 +255,7 @@ do_job(IOTask *task)
 	if (set == NULL)
 		result = IO_GONE;
 	else if (task->job == JOB_DESTAGE)
-		task->moved = destage_bucket(&info->storage, set, task->bucket);
+		task->moved = destage_bucket(&info->storage, set, task->bucket, task->keep);
 	else if (task->job == JOB_FOLD)
 		task->moved = destage_fold(&info->storage, set);
 	else if (task->job == JOB_PURGE && task->purge_before > facts->purged_before)
@@ -271,27 +269,23 @@ do_job(IOTask *task)
 	return result;
 }
 
-/* Enters a job in the queue as running, where aion.io shows it. Its number; 0: there is no room. */
-static uint64
-announce_job(const IOTask *task)
+/* Enters a job in the queue, where aion.io shows it, if there is room. */
+static void
+queue_job(IOTask *task)
 {
 	IORequest	request = {.low = 1, .high = 0};
-	uint64		number;
 
 	request.kind = task->job == JOB_DESTAGE ? IO_DESTAGE : task->job == JOB_FOLD ? IO_LATE : IO_PURGE;
 	request.stream = task->facts->stream;
 	request.journal = task->facts->journal;
 	if (task->job == JOB_DESTAGE)
 		request.low = request.high = task->bucket;
-	number = io_queue_post(&request, false);
-	if (number != 0)
-		(void) io_queue_start(number);
-	return number;
+	task->number = io_queue_post(&request, false);
 }
 
-/* Does a job in its own transaction. Errors out. */
+/* The transaction of a job. */
 static IOResult
-run_announced(IOTask *task)
+run_in_transaction(IOTask *task)
 {
 	IOResult	result;
 
@@ -313,57 +307,100 @@ run_announced(IOTask *task)
 	return result;
 }
 
+/* Does a job in its own transaction. Errors out. */
 static IOResult
 run_job(IOTask *task)
 {
-	uint64		number = task->job == JOB_LOOK ? 0 : announce_job(task);
 	IOResult	result;
 
-	if (number == 0)
-		return run_announced(task);
+	if (task->number == 0 && task->job != JOB_LOOK)
+		queue_job(task);
+	if (task->number == 0 || !io_queue_start(task->number))
+		return run_in_transaction(task);
 	PG_TRY();
 	{
-		result = run_announced(task);
-		(void) io_queue_progress(number, task->moved > 0 ? task->bytes : 0, task->moved);
+		result = run_in_transaction(task);
+		(void) io_queue_progress(task->number, task->moved > 0 ? task->bytes : 0, task->moved);
 	}
 	PG_FINALLY();
 	{
-		io_queue_finish(number, NULL);
+		(void) io_queue_finish(task->number, NULL);
+		task->number = 0;
 	}
 	PG_END_TRY();
 	return result;
 }
 
-/* Destages one bucket. */
 static IOResult
-run_destage(const StreamFacts *facts, int64 bucket, int64 bytes)
+run_destage(IOTask *task)
 {
-	IOTask		task = {.facts = facts, .job = JOB_DESTAGE, .bucket = bucket, .bytes = bytes};
-	IOResult	result = run_job(&task);
+	IOResult	result = run_job(task);
 
-	if (task.moved > 0)
-		journal_vacuum_note(facts->journal, bytes);
+	if (task->moved > 0)
+		journal_vacuum_note(task->facts->journal, task->bytes);
 	return result;
+}
+
+/* Queues the next destages, from number "first" on. */
+static void
+queue_destages(IOTask *tasks, int n, int first)
+{
+	for (int i = first; i < Min(n, first + QUEUE_AHEAD); i++)
+		if (tasks[i].number == 0)
+			queue_job(&tasks[i]);
+}
+
+/* Takes those back that were not done. */
+static void
+withdraw_destages(IOTask *tasks, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (tasks[i].number != 0)
+			io_queue_withdraw(tasks[i].number);
 }
 
 /* ---- one stream ---- */
 
-/* A fold, after the destage of all buckets if that was asked for. */
+/* Destages all that memory holds of a stream. */
+static IOResult
+destage_all(const StreamFacts *facts)
+{
+	int			ninfos;
+	MBucketInfo *infos = mbucket_list(facts->journal, &ninfos);
+	IOTask	   *tasks = palloc0(Max(ninfos, 1) * sizeof(IOTask));
+	volatile IOResult result = IO_OK;
+	int			n = 0;
+
+	for (int i = 0; i < ninfos; i++)
+		if (infos[i].accounted_any)
+			tasks[n++] = (IOTask) {.facts = facts, .job = JOB_DESTAGE, .bucket = infos[i].number,
+				.bytes = infos[i].bytes};
+	PG_TRY();
+	{
+		for (int i = 0; i < n && result == IO_OK; i++)
+		{
+			queue_destages(tasks, n, i);
+			result = run_destage(&tasks[i]);
+			staging_serve();
+		}
+	}
+	PG_FINALLY();
+	{
+		withdraw_destages(tasks, n);
+	}
+	PG_END_TRY();
+	return result;
+}
+
+/* A fold, and the destage of all buckets if that was asked for. */
 static IOResult
 empty_journal(StreamFacts *facts)
 {
-	bool		destage = facts->destage_done < facts->destage_wanted;
-	MBucketInfo *buckets;
-	int			n = 0;
 	IOTask		fold = {.facts = facts, .job = JOB_FOLD};
-	IOResult	result = IO_OK;
+	IOResult	result = run_job(&fold);
 
-	buckets = destage ? mbucket_list(facts->journal, &n) : NULL;
-	for (int i = 0; i < n && result == IO_OK; i++)
-		if (buckets[i].accounted_any)
-			result = run_destage(facts, buckets[i].number, buckets[i].bytes);
-	if (result == IO_OK)
-		result = run_job(&fold);
+	if (result == IO_OK && facts->destage_done < facts->destage_wanted)
+		result = destage_all(facts);
 	if (result != IO_OK)
 		return result;
 	journal_vacuum_note(facts->journal, fold.moved > 0 ? JOURNAL_VACUUM_ANY : 0);
@@ -373,45 +410,14 @@ empty_journal(StreamFacts *facts)
 	return IO_OK;
 }
 
-/* Destages the past buckets that are worth it; *again = ms until another will be, -1: none. */
-static IOResult
-destage_past(const StreamFacts *facts, int64 width, long *again)
+/* All for one stream but for what the policy destages. As io_stream_once(). */
+static long
+serve_stream(StreamFacts *facts)
 {
-	MBucketInfo *buckets;
-	int			n;
-	IOResult	result = IO_OK;
-
-	buckets = mbucket_list(facts->journal, &n);
-	for (int i = 0; i < n && result == IO_OK; i++)
-	{
-		MBucketInfo *bucket = &buckets[i];
-
-		if (bucket_end(width, bucket->number) > facts->past_before)
-			break;				/* they ascend */
-		if (!bucket->accounted_any)
-			continue;
-		if (bucket->bytes < WORTHWHILE_BYTES && bucket->age_ms < COOLING_MS)
-		{
-			*again = sooner(*again, COOLING_MS - Max(bucket->age_ms, 0));
-			continue;
-		}
-		result = run_destage(facts, bucket->number, bucket->bytes);
-	}
-	return result;
-}
-
-long
-io_stream_once(StreamFacts *facts)
-{
-	StreamMemory *memory;
+	StreamMemory *memory = remember(facts->journal);
 	IOTask		purge = {.facts = facts, .job = JOB_PURGE};
 	IOTask		look = {.facts = facts, .job = JOB_LOOK};
-	long		again = -1;
 	IOResult	result = IO_OK;
-
-	io_init();
-	MemoryContextSwitchTo(io_context);
-	memory = remember(facts->journal);
 
 	/* what old scans held back, rolled back transactions left, and failed jobs marked in vain */
 	mbucket_reclaim(facts->journal);
@@ -427,107 +433,108 @@ io_stream_once(StreamFacts *facts)
 			journal_vacuum_note(facts->journal, purge.moved > 0 ? JOURNAL_VACUUM_ANY : 0);
 		}
 	}
-	if (result == IO_OK && facts->past_before != EVENT_TIME_NEVER)
+	if (result == IO_OK && facts->past_before != EVENT_TIME_NEVER && memory->bucket_width == 0)
+		result = run_job(&look);
+	return result == IO_LOCKED ? LOCKED_MS : -1;
+}
+
+/* ---- what the policy says ---- */
+
+/*
+ * Carries out one job of a plan. False: there was nothing to do (any more). An error, a
+ * lock that someone has, or its being about to go puts off its stream alone; *again = ms until
+ * then at the latest.
+ */
+static bool
+run_planned(IOTask *task, const PolicyJob *job, long *again)
+{
+	StreamMemory *memory = remember(task->facts->journal);
+	volatile long put_off = -1;
+
+	if (memory->retry_at > GetCurrentTimestamp() || !destage_plan_wants(job))
+		return false;
+	PG_TRY();
 	{
-		if (memory->bucket_width == 0)
-			result = run_job(&look);
-		if (result == IO_OK)
-			result = destage_past(facts, memory->bucket_width, &again);
+		if (run_destage(task) != IO_OK)
+			put_off = LOCKED_MS;
 	}
-	if (result == IO_LOCKED)
-		again = sooner(again, LOCKED_MS);
+	PG_CATCH();
+	{
+		put_off = worker_error(&memory->failures);
+		MemoryContextSwitchTo(io_context);
+	}
+	PG_END_TRY();
+	if (put_off >= 0)
+	{
+		memory->retry_at = GetCurrentTimestamp() + put_off * 1000;
+		*again = sooner(*again, put_off);
+	}
+	return task->moved > 0 || put_off >= 0;
+}
+
+/*
+ * Plans over all the streams, and carries the plan out. Returns the ms after which to do it
+ * again: at once if memory is still short and the next plan will begin with something
+ * else, be it only that streams were put off.
+ */
+static long
+destage_planned(const StreamFacts *facts, int n)
+{
+	DestageStream *streams = palloc(Max(n, 1) * sizeof(DestageStream));
+	int			nstreams = 0;
+	PolicyPlan *plan;
+	IOTask	   *tasks;
+	long		again;
+	bool		progress = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		StreamMemory *memory = remember(facts[i].journal);
+
+		if (memory->bucket_width == 0 || memory->retry_at > GetCurrentTimestamp())
+			continue;
+		streams[nstreams].facts = &facts[i];
+		streams[nstreams++].bucket_width = memory->bucket_width;
+	}
+	/* copies can be had again; they must not drive out what the journal alone would be left to hold */
+	for (int i = 0; i < n && destage_memory_short(); i++)
+		(void) stage_evict(facts[i].journal);
+	plan = destage_plan(streams, nstreams);
+	again = plan->again_ms;
+	tasks = palloc0(Max(plan->n, 1) * sizeof(IOTask));
+	for (int i = 0; i < plan->n; i++)
+	{
+		const PolicyJob *job = &plan->jobs[i];
+
+		tasks[i] = (IOTask) {.facts = streams[job->bucket->stream].facts, .job = JOB_DESTAGE,
+			.bucket = job->bucket->number, .keep = job->keep, .bytes = job->frees};
+	}
+	for (int i = 0; i < plan->n; i++)
+	{
+		queue_destages(tasks, plan->n, i);
+		progress |= run_planned(&tasks[i], &plan->jobs[i], &again);
+		staging_serve();
+	}
+	withdraw_destages(tasks, plan->n);
+	return progress && destage_memory_short() ? 0 : again;
+}
+
+long
+io_stream_once(StreamFacts *facts)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	long		again;
+
+	io_init();
+	MemoryContextReset(io_context);
+	MemoryContextSwitchTo(io_context);
+	again = serve_stream(facts);
+	again = sooner(again, destage_planned(facts, 1));
+	MemoryContextSwitchTo(caller);
 	return again;
 }
 
 /* ---- all streams ---- */
-
-/* A bucket that could go. */
-typedef struct Candidate
-{
-	const StreamFacts *facts;
-	int64		number;
-	int64		bytes;
-	EventTime	end;
-} Candidate;
-
-static int
-compare_candidates(const void *a, const void *b)
-{
-	EventTime	x = ((const Candidate *) a)->end;
-	EventTime	y = ((const Candidate *) b)->end;
-
-	return x < y ? -1 : x > y;
-}
-
-static bool
-memory_used_above(int percent)
-{
-	int64		used;
-	int64		total;
-
-	area_usage(&used, &total);
-	return used > total / 100 * percent;
-}
-
-/* Destages one bucket to relieve memory; an error delays its stream alone. */
-static void
-destage_candidate(const Candidate *candidate)
-{
-	StreamMemory *memory = remember(candidate->facts->journal);
-
-	if (memory->retry_at > GetCurrentTimestamp())
-		return;
-	PG_TRY();
-	{
-		(void) run_destage(candidate->facts, candidate->number, candidate->bytes);
-	}
-	PG_CATCH();
-	{
-		memory->retry_at = GetCurrentTimestamp() + worker_error(&memory->failures) * 1000;
-		MemoryContextSwitchTo(io_context);
-	}
-	PG_END_TRY();
-}
-
-/*
- * Destages buckets in any state, oldest first, while memory is short. Returns
- * ms until it should try again, -1: enough is free.
- */
-static long
-relieve_pressure(const StreamFacts *facts, int n)
-{
-	Candidate  *candidates = NULL;
-	int			ncandidates = 0;
-
-	if (!memory_used_above(PRESSURE_HIGH))
-		return -1;
-	for (int i = 0; i < n; i++)
-	{
-		int			nbuckets;
-		MBucketInfo *buckets = mbucket_list(facts[i].journal, &nbuckets);
-		int64		width = remember(facts[i].journal)->bucket_width;
-
-		if (nbuckets == 0 || width == 0)
-			continue;
-		candidates = candidates == NULL ? palloc(nbuckets * sizeof(Candidate)) :
-			repalloc(candidates, (ncandidates + nbuckets) * sizeof(Candidate));
-		for (int j = 0; j < nbuckets; j++)
-		{
-			if (!buckets[j].accounted_any)
-				continue;
-			candidates[ncandidates].facts = &facts[i];
-			candidates[ncandidates].number = buckets[j].number;
-			candidates[ncandidates].bytes = buckets[j].bytes;
-			candidates[ncandidates].end = bucket_end(width, buckets[j].number);
-			ncandidates++;
-		}
-	}
-	if (ncandidates > 0)
-		qsort(candidates, ncandidates, sizeof(Candidate), compare_candidates);
-	for (int i = 0; i < ncandidates && memory_used_above(PRESSURE_LOW); i++)
-		destage_candidate(&candidates[i]);
-	return memory_used_above(PRESSURE_HIGH) ? PRESSURE_MS : -1;
-}
 
 /* Bytes that memory holds of a stream: what its journal has to hold in any case. */
 static int64
@@ -542,9 +549,19 @@ bytes_in_memory(Oid journal)
 	return bytes;
 }
 
-/* Everything for one stream; its errors delay it alone. */
+/* The last thing for a stream in a turn, left out if there was an error before. */
 static long
-tend_stream(StreamFacts *facts)
+vacuum_stream(StreamFacts *facts)
+{
+	long		again = journal_vacuum(facts->journal, bytes_in_memory(facts->journal));
+
+	remember(facts->journal)->failures = 0;
+	return again;
+}
+
+/* Does one thing for one stream; its errors delay it alone. */
+static long
+tend_stream(StreamFacts *facts, long (*tend) (StreamFacts *facts))
 {
 	StreamMemory *memory = remember(facts->journal);
 	TimestampTz now = GetCurrentTimestamp();
@@ -554,9 +571,7 @@ tend_stream(StreamFacts *facts)
 		return (memory->retry_at - now) / 1000 + 1;
 	PG_TRY();
 	{
-		again = io_stream_once(facts);
-		again = sooner(again, journal_vacuum(facts->journal, bytes_in_memory(facts->journal)));
-		memory->failures = 0;
+		again = tend(facts);
 	}
 	PG_CATCH();
 	{
@@ -605,10 +620,10 @@ io_run_once(void)
 	staging_serve();
 	facts = control_all_facts(&n);
 	for (int i = 0; i < n; i++)
-		again = sooner(again, tend_stream(&facts[i]));
+		again = sooner(again, tend_stream(&facts[i], serve_stream));
 	PG_TRY();
 	{
-		again = sooner(again, relieve_pressure(facts, n));
+		again = sooner(again, destage_planned(facts, n));
 		failures = 0;
 	}
 	PG_CATCH();
@@ -617,6 +632,8 @@ io_run_once(void)
 		MemoryContextSwitchTo(io_context);
 	}
 	PG_END_TRY();
+	for (int i = 0; i < n; i++)
+		again = sooner(again, tend_stream(&facts[i], vacuum_stream));
 	return facts_changed(facts, n) || io_queue_urgent() ? 0 : again;
 }
 

@@ -10,7 +10,7 @@
 #include "worker/control.h"
 
 /*
- * Does what is due now for one stream: fold, purge, destage of past buckets,
+ * Does what is due now for one stream: fold, purge, what the destage policy says,
  * a requested destage of everything, and brings the "done" fields of *facts up to
  * date. Outside any transaction; uses one per job. A stream that is
  * locked by someone is left for the next time. Returns the ms after which it
@@ -21,8 +21,8 @@ extern long io_stream_once(StreamFacts *facts);
 
 /*
  * The same for all published streams of the database (recording progress with
- * control_progress), and relief of memory pressure. What the I/O worker does in a loop, and
- * the scheduler if worker_start(WORKER_IO, ...) returned 0.
+ * control_progress), the policy looking at all of them at once, and VACUUM of their
+ * journals. What the I/O worker does in a loop, and the scheduler if worker_start(WORKER_IO, ...) returned 0.
  */
 extern long io_run_once(void);
 

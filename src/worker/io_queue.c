@@ -27,7 +27,7 @@ typedef struct QueueSlot
 {
 	IOState		state;			/* IO_STATE_NONE: free */
 	Oid			database;
-	int			pid;			/* who runs it */
+	int			pid;			/* who runs it, or will; 0: whoever is the I/O worker */
 	bool		withdrawn;		/* while running */
 	Latch	   *latch;			/* of who waits; NULL: nobody */
 	IORequest	request;
@@ -117,7 +117,7 @@ io_queue_post(const IORequest *request, bool wait)
 	if (slot != NULL)
 	{
 		slot->database = MyDatabaseId;
-		slot->pid = 0;
+		slot->pid = request->kind > IO_PRESTAGE ? MyProcPid : 0;
 		slot->withdrawn = false;
 		slot->latch = wait ? MyLatch : NULL;
 		slot->request = *request;
@@ -321,8 +321,14 @@ io_queue_abandon(void)
 	{
 		QueueSlot  *slot = &queue->slots[i];
 
-		if (slot->state == IO_STATE_RUNNING && slot->pid == MyProcPid)
+		if (slot->pid != MyProcPid)
+			continue;
+		/* reads are asked for again by nobody else; what is to be written is planned anew */
+		if (slot->request.kind > IO_PRESTAGE)
+			set_state(slot, IO_STATE_NONE);
+		else if (slot->state == IO_STATE_RUNNING)
 			set_state(slot, slot->withdrawn ? IO_STATE_NONE : IO_STATE_QUEUED);
+		slot->pid = 0;
 	}
 	LWLockRelease(queue->lock);
 }

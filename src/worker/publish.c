@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 
 #include "time/prestage.h"
+#include "worker/destage_plan.h"
 #include "worker/io.h"
 #include "worker/scheduler.h"
 
@@ -182,6 +183,8 @@ publish_all(int64 now)
 								   now >= stream->fold_deadline))
 			stream->fold_first = false;
 	}
+	if (destage_settings_changed())
+		scheduler.io_wanted = true;
 	if (scheduler.io_wanted || now >= scheduler.io_at)
 	{
 		long		again = io_kick();

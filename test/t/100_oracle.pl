@@ -27,8 +27,12 @@ for my $round (($ENV{AION_FIRST} // 1) .. $rounds)
 	my $memory = (qw(4MB 32MB 4MB 8MB))[ int(rand(4)) ];
 	my $interval = ('0', '20ms', '1s')[ int(rand(3)) ];
 	my $executors = int(rand(4));
-	note("round $round: aion.memory $memory, late_interval $interval, executors $executors");
-	$node->append_conf('postgresql.conf', "aion.memory = '$memory'\naion.late_interval = '$interval'\naion.executors = $executors");
+	my $policy = (qw(standard local global global-rate))[ int(rand(4)) ];
+	my $fraction = (0, 0.1, 0.5, 1)[ int(rand(4)) ];
+	my $idle = (qw(auto 20ms))[ int(rand(2)) ];
+	note("round $round: aion.memory $memory, late_interval $interval, executors $executors, $policy policy, bootstrap_fraction $fraction, idle_destage $idle");
+	$node->append_conf('postgresql.conf', "aion.memory = '$memory'\naion.late_interval = '$interval'\naion.executors = $executors\n"
+		  . "aion.destage_policy = '$policy'\naion.bootstrap_fraction = $fraction\naion.idle_destage = '$idle'");
 	$node->restart;
 	my $good = eval {
 		($ENV{AION_KIND} // ($round % 3 ? 'mixed' : 'expiry')) eq 'expiry'
