@@ -38,6 +38,7 @@ const struct config_enum_entry aion_destage_policies[] =
 	{"local", POLICY_LOCAL, false},
 	{"global", POLICY_GLOBAL, false},
 	{"global-rate", POLICY_GLOBAL_RATE, false},
+	{"none", POLICY_NONE, false},
 	{NULL, 0, false}
 };
 

@@ -28,6 +28,7 @@ static const struct
 	[POLICY_LOCAL] = {policy_local, true},
 	[POLICY_GLOBAL] = {policy_global, true},
 	[POLICY_GLOBAL_RATE] = {policy_global_rate, true},
+	[POLICY_NONE] = {policy_none, false},
 };
 
 /* True if the policy asks what more than the bootstrap set there is. */

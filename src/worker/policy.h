@@ -22,7 +22,8 @@ typedef enum DestagePolicy
 	POLICY_STANDARD,
 	POLICY_LOCAL,
 	POLICY_GLOBAL,
-	POLICY_GLOBAL_RATE
+	POLICY_GLOBAL_RATE,
+	POLICY_NONE
 } DestagePolicy;
 
 /* A bucket of which memory holds something that could be moved. */
@@ -85,6 +86,7 @@ extern void policy_standard(const PolicyInput *input, PolicyPlan *plan);
 extern void policy_local(const PolicyInput *input, PolicyPlan *plan);
 extern void policy_global(const PolicyInput *input, PolicyPlan *plan);
 extern void policy_global_rate(const PolicyInput *input, PolicyPlan *plan);
+extern void policy_none(const PolicyInput *input, PolicyPlan *plan);
 
 /* ---- what they are made of ---- */
 typedef enum PolicyExtent

@@ -27,7 +27,7 @@ for my $round (($ENV{AION_FIRST} // 1) .. $rounds)
 	my $memory = (qw(4MB 32MB 4MB 8MB))[ int(rand(4)) ];
 	my $interval = ('0', '20ms', '1s')[ int(rand(3)) ];
 	my $executors = int(rand(4));
-	my $policy = (qw(standard local global global-rate))[ int(rand(4)) ];
+	my $policy = (qw(standard local global global-rate none))[ int(rand(5)) ];
 	my $fraction = (0, 0.1, 0.5, 1)[ int(rand(4)) ];
 	my $idle = (qw(auto 20ms))[ int(rand(2)) ];
 	note("round $round: aion.memory $memory, late_interval $interval, executors $executors, $policy policy, bootstrap_fraction $fraction, idle_destage $idle");

@@ -137,6 +137,15 @@ add($_, 20) for 0 .. 2;
 past(2);
 buckets_become('0/200 0/200 200/0', 'standard: past buckets go, open ones stay');
 
+start_over();
+set(destage_policy => 'none');
+add($_, 20) for 0 .. 2;
+past(2);
+sql(q{SELECT aion.sync('s')});
+buckets_become('200/0 200/0 200/0', 'none: all stay');
+set(destage_policy => 'standard');
+buckets_become('0/200 0/200 200/0', 'standard again: past buckets go without a new event');
+
 # ---- global ---------------------------------------------------------------------------------------------------------
 
 start_over();
@@ -171,7 +180,7 @@ buckets_become('0/200 0/400 0/1200', 'global-rate: aion.destage() moves everythi
 
 # ---- memory never runs out for good -----------------------------------------------------------------------------------
 
-for my $policy ('local', 'global', 'global-rate')
+for my $policy ('local', 'global', 'global-rate', 'none')
 {
 	start_over();
 	set(destage_policy => $policy, bootstrap_fraction => 1, memory_high => 40, memory_critical => 60);

@@ -272,9 +272,9 @@ settles(DestagePolicy policy)
 static void
 test_random(void)
 {
-	static const char *const names[] = {"standard", "local", "global", "global-rate"};
+	static const char *const names[] = {"standard", "local", "global", "global-rate", "none"};
 
-	for (int policy = POLICY_STANDARD; policy <= POLICY_GLOBAL_RATE; policy++)
+	for (int policy = POLICY_STANDARD; policy <= POLICY_NONE; policy++)
 	{
 		int			bad = 0;
 		char		what[80];
