@@ -4,6 +4,7 @@
 #   make demo                set up, build, install, replay real flights in a private server
 #   make test                set up and run every test (in a private copy of the server)
 #   make soak, make bench    the long tests; the benchmark against plain tables
+#   make bench-paper         the experiments of the paper, with plots
 #   make check-layers        includes and calls only go down the layers
 #
 # Variables: PG_CONFIG=/path/to/pg_config picks the server; TEST=1 builds with assertions and fault points.
@@ -47,7 +48,7 @@ PG_CONFIG ?= pg_config
 PGXS      := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
 
 # The scripted targets install what is missing themselves, so they must work before there is any PGXS.
-SCRIPTED = demo test soak bench
+SCRIPTED = demo test soak bench bench-paper
 ifneq ($(filter-out $(SCRIPTED),$(or $(MAKECMDGOALS),all)),)
 
 ifeq ($(PGXS),)
@@ -98,5 +99,8 @@ soak:
 
 bench:
 	@test/bench/run.sh $(BENCHMARKS)
+
+bench-paper:
+	@test/bench/paper/run.sh $(BENCHMARKS)
 
 .PHONY: check-layers $(SCRIPTED)

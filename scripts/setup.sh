@@ -3,12 +3,15 @@
 # 15 to 18 that is installed, else the first that apt has; PG_MAJOR=N picks one), its headers, a compiler, liblz4,
 # the Perl module that PostgreSQL's own test tools use, and xz. What is there already is left alone, nothing is upgraded.
 #
+#   scripts/setup.sh [gnuplot]    gnuplot as well, for benchmarks that draw
+#
 # No cluster is created or started: Debian's package would make one at its installation, which is switched off meanwhile.
 # Ends with an error that names what is missing where it can't install: no apt, or neither root nor sudo.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 MAJORS="15 16 17 18"
+EXTRA=${1:-}
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -46,6 +49,7 @@ find_missing()
 	echo '#include <lz4.h>' | cc -E -x c - >/dev/null 2>&1 || packages+=(liblz4-dev)
 	perl -MIPC::Run -MTest::More -e 1 >/dev/null 2>&1 || packages+=(perl libipc-run-perl)
 	has xz || packages+=(xz-utils)
+	[ "$EXTRA" != gnuplot ] || has gnuplot || packages+=(gnuplot-nox)
 	[ "$(id -u)" -ne 0 ] || has runuser || packages+=(util-linux)
 }
 

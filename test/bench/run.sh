@@ -14,14 +14,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/lib.sh
+. scripts/bench_lib.sh
 
 PAIRS=${PAIRS:-5}
 ROWS=3000000
 
 # ---- for the benchmarks ---------------------------------------------------------------------------------------------
-
-export PGOPTIONS="-c client_min_messages=warning"
-sql() { psql -X -A -t -q -v ON_ERROR_STOP=1 "${@:2}" -c "$1"; }
 
 # Seconds that a statement and further arguments of psql take, commits included; standard input is left to them.
 seconds()
@@ -29,23 +27,6 @@ seconds()
 	psql -X -A -t -q -v ON_ERROR_STOP=1 -o /dev/null -c '\timing on' -c "$1" "${@:2}" |
 		awk '/^Time:/ { ms += $2 } END { printf "%.4f\n", ms / 1000 }'
 }
-
-result()
-{
-	(IFS=$'\t'; echo "$*") >>"$RESULTS"
-	say "   $1: $2 $4$([ "$3" = - ] || echo ", plain: $3")"
-}
-
-# Percent of the machine's CPU that is used within a second: what others use, if the servers here are idle.
-cpu_used()
-{
-	{ head -n 1 /proc/stat; sleep 1; head -n 1 /proc/stat; } 2>/dev/null |
-		awk '{ idle = $5 + $6; all = 0; for (i = 2; i <= 9; i++) all += $i }
-			NR == 2 { printf "%.0f\n", 100 - 100 * (idle - idle_before) / (all - all_before) } { idle_before = idle; all_before = all }'
-}
-
-# A line to stand below the table.
-note() { echo "$*" >>"$NOTES"; }
 
 # The flights in order of arrival, 3 million rows, is what most benchmarks load: $FLIGHTS_CSV. A stream (with further
 # options), a view of one or a table for them:
@@ -106,15 +87,8 @@ own_server()
 # ---- the run --------------------------------------------------------------------------------------------------------
 
 scripts/setup.sh || exit
-find_server || die "no PostgreSQL server of 15 to 18 with its development files was found"
-
 make_work_dir bench
-as_server mkdir "$WORK/tree"
-copy_project "$WORK/tree"
-make_private_server "$WORK/installation"
-for target in all install; do
-	as_server make -s -C "$WORK/tree" -j"$(nproc)" PG_CONFIG="$PG_CONFIG" $target
-done
+build_private_server
 
 start_server "$WORK" test/bench/bench.conf
 sql "CREATE EXTENSION aion"
