@@ -223,6 +223,7 @@ wait_for_block(BlockSource *source, int index)
 	for (int i = 0; i < source->nrequests; i++)
 	{
 		SourceRequest *request = &source->requests[i];
+		StageWait	result;
 		instr_time	start;
 		instr_time	end;
 
@@ -231,8 +232,11 @@ wait_for_block(BlockSource *source, int index)
 		if (request->over)
 			return false;
 		INSTR_TIME_SET_CURRENT(start);
-		request->over = stage_hooks->wait(request->number) == STAGE_OVER;
+		result = stage_hooks->wait(request->number);
 		INSTR_TIME_SET_CURRENT(end);
+		request->over = result != STAGE_PROGRESS;
+		if (result == STAGE_BUSY)
+			source->ahead = 0;	/* nor would the next request be begun soon */
 		INSTR_TIME_SUBTRACT(end, start);
 		source->stats.waited_us += INSTR_TIME_GET_MICROSEC(end);
 		return true;

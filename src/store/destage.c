@@ -372,10 +372,21 @@ purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 las
 		remove_chunks(slot, pin->bucket, chunks, nchunks, journal);
 		pfree(chunks);
 		release_pin(pin);
-		(void) staged_evict(slot, numbers[i]);
 	}
 	pfree(numbers);
 	return purged;
+}
+
+/* Frees copies of blocks of buckets up to last_bucket. */
+static void
+purge_staged(StreamSlot *slot, int64 last_bucket)
+{
+	int			n;
+	int64	   *numbers = directory_numbers(slot, PG_INT64_MIN, last_bucket, &n);
+
+	for (int i = 0; i < n; i++)
+		(void) staged_evict(slot, numbers[i]);
+	pfree(numbers);
 }
 
 /* Deletes journal tuples without a chunk of buckets up to last_bucket. */
@@ -425,6 +436,9 @@ destage_purge(const StreamStorage *storage, const Accounted *set, EventTime befo
 		purged += purge_memory(slot, journal, set, last_bucket, last);
 	if (slot == NULL || !visible_clean(slot, &full))
 		purged += purge_journal(journal, snapshot, set, last_bucket, last);
+	/* after all that may have let a request for them go first */
+	if (slot)
+		purge_staged(slot, last_bucket);
 	DEBUG_POINT("purge-journal-deleted");
 	UnregisterSnapshot(snapshot);
 	table_close(journal, NoLock);

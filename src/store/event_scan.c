@@ -24,9 +24,11 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 #include "store/block_source.h"
@@ -91,6 +93,8 @@ struct EventScan
 	MBucket    *pinned;
 	Chunk	   *chunk;			/* last one read */
 	bool		counted_bucket;	/* the pinned bucket is in the statistics */
+	ResourceOwner owner;		/* while a bucket is pinned, */
+	dlist_node	pinning_node;	/* in "pinning" */
 	MemoryContextCallback unpin;
 
 	/* journal */
@@ -105,6 +109,9 @@ struct EventScan
 	int64		last_block_bucket;
 };
 
+/* Scans of this process that have a bucket pinned. */
+static dlist_head pinning = DLIST_STATIC_INIT(pinning);
+
 /* Lets go of the bucket at hand, also when the scan's context goes away after an error. */
 static void
 scan_unpin(void *arg)
@@ -112,8 +119,48 @@ scan_unpin(void *arg)
 	EventScan  *scan = arg;
 
 	if (scan->pinned)
+	{
 		directory_unpin(scan->pinned);
+		dlist_delete(&scan->pinning_node);
+	}
 	scan->pinned = NULL;
+}
+
+/*
+ * A transaction that fails loses its locks at once, and with them what keeps the stream's memory in
+ * place, while contexts may stay until it is rolled back.
+ */
+static void
+unpin_aborted(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
+{
+	dlist_mutable_iter iter;
+
+	if (phase != RESOURCE_RELEASE_BEFORE_LOCKS || is_commit)
+		return;
+	dlist_foreach_modify(iter, &pinning)
+	{
+		EventScan  *scan = dlist_container(EventScan, pinning_node, iter.cur);
+
+		if (scan->owner == CurrentResourceOwner)
+			scan_unpin(scan);
+	}
+}
+
+/* Pins a bucket; false: memory has none of that number. */
+static bool
+scan_pin(EventScan *scan, int64 number)
+{
+	static bool registered = false;
+
+	if (!registered)
+		RegisterResourceReleaseCallback(unpin_aborted, NULL);
+	registered = true;
+	scan->pinned = directory_pin(scan->slot, number);
+	if (scan->pinned == NULL)
+		return false;
+	scan->owner = CurrentResourceOwner;
+	dlist_push_tail(&pinning, &scan->pinning_node);
+	return true;
 }
 
 EventScan *
@@ -202,14 +249,11 @@ next_own_run(EventScan *scan)
 static bool
 pin_next_bucket(EventScan *scan)
 {
-	StreamSlot *slot = scan->slot;
-
 	while (scan->next_number < scan->nnumbers)
 	{
 		int			i = scan->next_number++;
 
-		scan->pinned = directory_pin(slot, scan->numbers[i]);
-		if (scan->pinned == NULL)
+		if (!scan_pin(scan, scan->numbers[i]))
 			continue;
 
 		/* stands still while the bucket is pinned, as only a sweep changes it */

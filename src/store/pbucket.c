@@ -22,6 +22,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "debug_point.h"
 #include "store/codec.h"
 #include "store/event.h"
 #include "store/pbucket.h"
@@ -189,6 +190,7 @@ flush_block(PBucketWriter *writer)
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(writer->block_context);
 	writer->written += nevents;
+	DEBUG_POINT("block-written");
 	store_yield();
 }
 

@@ -23,6 +23,16 @@
 
 const StageHooks *stage_hooks = NULL;
 
+/* Tells the sink. If nobody wants any more, the block at hand is not wanted either. */
+static StageResult
+tell(StreamSlot *slot, const PBucketRow *header, int64 bytes, int64 events, StageSink sink, void *arg)
+{
+	if (sink(arg, bytes, events))
+		return STAGE_DONE;
+	staged_unwant(slot, header->bucket, header->id);
+	return STAGE_STOPPED;
+}
+
 /* Copies the block of a row, unless there is a copy. */
 static StageResult
 stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, MemoryContext context,
@@ -36,7 +46,7 @@ stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, MemoryContext co
 
 	CHECK_FOR_INTERRUPTS();
 	if (staged_want(slot, header->bucket, header->id, reader))
-		return sink(arg, 0, 0) ? STAGE_DONE : STAGE_STOPPED;
+		return tell(slot, header, 0, 0, sink, arg);
 	old = MemoryContextSwitchTo(context);
 	bytes = pbucket_bytes(row, &length);
 	DEBUG_POINT("stage-read");
@@ -46,7 +56,7 @@ stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, MemoryContext co
 	if (!room)
 		return STAGE_NO_ROOM;
 	DEBUG_POINT("stage-put");
-	return sink(arg, length, header->nevents) ? STAGE_DONE : STAGE_STOPPED;
+	return tell(slot, header, length, header->nevents, sink, arg);
 }
 
 StageResult
@@ -68,6 +78,9 @@ stage_blocks(const StreamStorage *storage, const BlockRef *blocks, int n, StageS
 		 * tells.
 		 */
 		tuple.t_self = blocks[i].tid;
+		/* one who has gone, and his snapshot with him, may have named what VACUUM has taken away since */
+		if (ItemPointerGetBlockNumber(&tuple.t_self) >= RelationGetNumberOfBlocks(rel))
+			continue;
 		if (!heap_fetch(rel, SnapshotAny, &tuple, &buffer, false))
 			continue;
 		if (PBUCKET_ROW(&tuple)->id == blocks[i].id && PBUCKET_ROW(&tuple)->bucket == blocks[i].bucket)

@@ -31,7 +31,8 @@ typedef struct BlockRef
 typedef enum StageWait
 {
 	STAGE_PROGRESS,				/* look again whether the block is there */
-	STAGE_OVER					/* the request is done, refused or lost */
+	STAGE_OVER,					/* the request is done, refused or lost */
+	STAGE_BUSY					/* it was not begun soon, and taken back */
 } StageWait;
 
 /*

@@ -89,6 +89,8 @@ staged_unwant(StreamSlot *slot, int64 bucket, int64 id)
 	block = find_block(slot, bucket, id);
 	if (block && block->wants > 0)
 		block->wants--;
+	if (block)
+		block->anonymous = Min(block->anonymous, block->wants);
 	free_if_unused(slot, bucket, id);
 	LWLockRelease(area_stream_lock(slot));
 }
@@ -106,7 +108,10 @@ fill_pages(int32 page, const char *data, uint32 length)
 	}
 }
 
-/* Links a filled copy to its bucket; false: there is no entry to be had for the bucket. */
+/*
+ * Links a filled copy to its bucket; false: there is no entry to be had for the bucket, or somebody else has
+ * made a copy meanwhile.
+ */
 static bool
 link_block(StreamSlot *slot, int64 number, int32 index)
 {
@@ -115,6 +120,8 @@ link_block(StreamSlot *slot, int64 number, int32 index)
 
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	bucket = directory_find_or_create(slot, number);
+	if (bucket && *find_link(bucket, area_staged[index].id) != AREA_NONE)
+		bucket = NULL;
 	if (bucket)
 	{
 		area_staged[index].next = bucket->first_staged;

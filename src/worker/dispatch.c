@@ -124,7 +124,6 @@ take_outcome(const Job *job, int64 now)
 	if (window == NULL || window->place != PLACE_RUNNING)
 		return;					/* the view is gone, or is yet to be loaded again */
 	window->place = PLACE_IDLE;
-	window->prestaged = false;
 	window->last_tried = now;
 	again = window->again;
 	window->again = false;

@@ -285,6 +285,7 @@ void
 window_dispatched(Window *window)
 {
 	window_unplace(window);
+	prestage_end(window);
 	window->place = PLACE_RUNNING;
 	window->sent_events = window->events;
 	window->forced = false;

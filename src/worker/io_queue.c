@@ -6,7 +6,8 @@
  * scan's request belongs to the scan, which withdraws it on every way out; a running one
  * that was withdrawn goes when the worker is through with it. What belongs to nobody is
  * queued by scheduler or I/O worker for what the tables say is due, so that
- * losing it with shared memory loses nothing.
+ * losing it, with shared memory or with the worker, loses nothing. The scheduler takes
+ * it back when it leaves, so that nothing stays of a database that is dropped.
  */
 #include "postgres.h"
 
@@ -22,6 +23,9 @@
 #include "worker/io_queue.h"
 
 #define QUEUE_NAME "aion I/O queue"
+
+/* A late event can be one for very many windows: so many slots are left to what is wanted now. */
+#define PRESTAGE_RESERVE (IO_REQUESTS / 2)
 
 typedef struct QueueSlot
 {
@@ -109,12 +113,16 @@ io_queue_post(const IORequest *request, bool wait)
 {
 	QueueSlot  *slot = NULL;
 	uint64		number = 0;
+	int			nfree = 0;
 
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < IO_REQUESTS && slot == NULL; i++)
+	for (int i = 0; i < IO_REQUESTS; i++)
 		if (queue->slots[i].state == IO_STATE_NONE)
+		{
 			slot = &queue->slots[i];
-	if (slot != NULL)
+			nfree++;
+		}
+	if (slot != NULL && (request->kind != IO_PRESTAGE || nfree > PRESTAGE_RESERVE))
 	{
 		slot->database = MyDatabaseId;
 		slot->pid = request->kind > IO_PRESTAGE ? MyProcPid : 0;
@@ -170,6 +178,21 @@ bool
 io_queue_urgent(void)
 {
 	return queue != NULL && pg_atomic_read_u32(&queue->nstages) > 0;
+}
+
+bool
+io_queue_waiting(IOKind last)
+{
+	bool		waiting = false;
+
+	if (!io_queue_urgent())
+		return false;
+	LWLockAcquire(queue->lock, LW_SHARED);
+	for (int i = 0; i < IO_REQUESTS && !waiting; i++)
+		waiting = queue->slots[i].state == IO_STATE_QUEUED &&
+			queue->slots[i].database == MyDatabaseId && queue->slots[i].request.kind <= last;
+	LWLockRelease(queue->lock);
+	return waiting;
 }
 
 /* True if request a is to be served before b. */
@@ -303,6 +326,7 @@ io_queue_finish(uint64 number, IORequest *request)
 		if (request != NULL)
 			*request = slot->request;
 		latch = slot->latch;
+		slot->pid = 0;
 		set_state(slot, latch ? IO_STATE_DONE : IO_STATE_NONE);
 	}
 	LWLockRelease(queue->lock);
@@ -323,11 +347,8 @@ io_queue_abandon(void)
 
 		if (slot->pid != MyProcPid)
 			continue;
-		/* reads are asked for again by nobody else; what is to be written is planned anew */
-		if (slot->request.kind > IO_PRESTAGE)
-			set_state(slot, IO_STATE_NONE);
-		else if (slot->state == IO_STATE_RUNNING)
-			set_state(slot, slot->withdrawn ? IO_STATE_NONE : IO_STATE_QUEUED);
+		/* jobs begin anew by what the tables say, and what nobody waits for is not worth it */
+		set_state(slot, slot->latch ? IO_STATE_QUEUED : IO_STATE_NONE);
 		slot->pid = 0;
 	}
 	LWLockRelease(queue->lock);
@@ -336,6 +357,8 @@ io_queue_abandon(void)
 void
 io_queue_reset(void)
 {
+	if (queue == NULL)
+		return;
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < IO_REQUESTS; i++)
 	{

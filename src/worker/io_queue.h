@@ -82,8 +82,11 @@ extern bool io_queue_take(IOKind last, IORequest *request);
 /* The same for a certain one, which may have been withdrawn: false. */
 extern bool io_queue_start(uint64 number);
 
-/* True if io_queue_take() would find something, as far as can be told without the lock. */
+/* Without a lock. False: nothing is to be staged. True: perhaps; it may be another database's. */
 extern bool io_queue_urgent(void);
+
+/* True if something of the kinds up to "last", IO_PRESTAGE at most, is queued. */
+extern bool io_queue_waiting(IOKind last);
 
 /* Counts what was done for a running request; false: nobody wants the rest of it. */
 extern bool io_queue_progress(uint64 number, int64 bytes, int64 events);
@@ -91,7 +94,7 @@ extern bool io_queue_progress(uint64 number, int64 bytes, int64 events);
 /* Ends it; *request (may be NULL) becomes a copy. False: there is no such request any more. */
 extern bool io_queue_finish(uint64 number, IORequest *request);
 
-/* When a process exits that does I/O: what it was reading is queued again, the rest of its requests goes. */
+/* When a process exits that does I/O: what it was at and somebody waits for is queued again, the rest of its requests goes. */
 extern void io_queue_abandon(void);
 
 /* Scheduler, at its start and end: takes back what nobody waits for. */

@@ -51,18 +51,25 @@ ask(Window *window, int64 deadline, int64 now)
 	request.low = bucket_number(stream->storage.bucket_width, window->key.start);
 	request.high = bucket_number(stream->storage.bucket_width, window->end - 1);
 	request.deadline = GetCurrentTimestamp() + (deadline - now);
-	if (io_queue_post(&request, false) == 0)
-		return;
-	window->prestaged = true;
-	control_wake_io();
+	window->prestage = io_queue_post(&request, false);
+	if (window->prestage != 0)
+		control_wake_io();
 }
 
 /* A window that fired on time has a late event, and a time at which it will be executed. */
 void
 prestage_late(Window *window, int64 now)
 {
-	if (aion_prestage && !window->prestaged && window->at > now)
+	if (aion_prestage && window->prestage == 0 && window->at > now)
 		ask(window, window->at, now);
+}
+
+void
+prestage_end(Window *window)
+{
+	if (window->prestage != 0)
+		io_queue_withdraw(window->prestage);
+	window->prestage = 0;
 }
 
 /* Measures how fast W_e moves, in microseconds of event time per microsecond. */
@@ -93,7 +100,7 @@ next_final(SchedView *view)
 	if (view->def.paused || pairingheap_is_empty(view->unfinal))
 		return NULL;
 	window = pairingheap_container(Window, final_node, pairingheap_first(view->unfinal));
-	if (!window->fired || window->prestaged || !window_dirty(window) ||
+	if (!window->fired || window->prestage != 0 || !window_dirty(window) ||
 		window->incomplete != NULL || window->place == PLACE_RUNNING)
 		return NULL;
 	return window;

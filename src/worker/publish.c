@@ -23,6 +23,7 @@
 #include "worker/destage_plan.h"
 #include "worker/io.h"
 #include "worker/scheduler.h"
+#include "worker/worker.h"
 
 #define FOLD_BYTES			(4 * 1024 * 1024)	/* folded at once, and before windows fire */
 #define FOLD_DELAY			(2 * USECS_PER_SEC) /* less than that, after this time */
@@ -162,6 +163,20 @@ wants_fold(SchedStream *stream, int64 now)
 	return true;
 }
 
+/*
+ * True if the I/O worker is gone, be it killed, with something left to do. Its exit has woken us. A bucket
+ * that is past and was not destaged is not seen here: it waits for the next change.
+ */
+static bool
+io_is_lost(const SchedStream *stream)
+{
+	const StreamFacts *facts = &stream->facts;
+
+	return (facts->fold_done < facts->fold_wanted || facts->destage_done < facts->destage_wanted ||
+			facts->purged_before < facts->purge_before) &&
+		worker_count(WORKER_IO, MyDatabaseId) == 0;
+}
+
 /* Publishes for all streams, sees how far I/O has come, and wakes the I/O worker if it has to know. */
 void
 publish_all(int64 now)
@@ -177,6 +192,7 @@ publish_all(int64 now)
 			continue;
 		publish_refresh(stream);
 		publish_stream(stream, wants_fold(stream, now), false);
+		scheduler.io_wanted |= io_is_lost(stream);
 		if (stream->own_facts && scheduler.io_wanted)
 			(void) io_stream_once(&stream->facts);
 		if (stream->fold_first && (stream->facts.fold_done >= stream->facts.fold_wanted ||

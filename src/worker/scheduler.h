@@ -154,7 +154,7 @@ typedef struct Window
 	bool		forced;			/* execute although nothing is new */
 	bool		is_due;			/* in view->due */
 	bool		is_news;		/* in view->news */
-	bool		prestaged;		/* staging was asked for, for its next execution */
+	uint64		prestage;		/* request by which staging was asked for, for its next execution; 0: none */
 	bool		to_finalize;	/* in view->finalize */
 	int			attempts;		/* transient failures in a row */
 	pairingheap *firing_heap;	/* unfired, overdue or NULL */
@@ -257,6 +257,7 @@ extern int64 dispatch_next(int64 now);	/* when to look at jobs although nobody w
 
 /* ---- prestaging.c ---- */
 extern void prestage_late(Window *window, int64 now);
+extern void prestage_end(Window *window);	/* its execution begins, and asks for what is not there yet */
 extern void prestage_finals(int64 now);
 extern int64 prestage_next(void);	/* when to call prestage_finals() although nothing happened */
 

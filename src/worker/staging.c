@@ -3,9 +3,9 @@
  *	  Staging requests: how scans make them, how the I/O worker serves them.
  *
  * Requests go before everything else that the I/O worker does: it looks for
- * them between jobs, and during a job between two blocks (I5). There, in the job's
- * transaction, each is served in a subtransaction, so that its failure is its own. No
- * relation lock is waited for. Where a request can't be served, or not soon, the
+ * them between jobs, and during a job between two blocks (I5), where staging ahead is a job for
+ * what is wanted now. There, in the job's transaction, each is served in a subtransaction, so
+ * that its failure is its own. No relation lock is waited for. Where a request can't be served, or not soon, the
  * scan reads the blocks itself.
  */
 #include "postgres.h"
@@ -80,7 +80,7 @@ wait_for_blocks(uint64 number)
 		if (nap <= 0 || nap > PATIENCE_MS)
 		{
 			io_queue_withdraw(number);
-			return STAGE_OVER;
+			return STAGE_BUSY;
 		}
 	}
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, nap,
@@ -116,12 +116,14 @@ staging_stage_range(const StreamStorage *storage, int64 low, int64 high, int64 t
 	request.journal = storage->journal;
 	request.low = low;
 	request.high = high;
+	request.deadline = begun;	/* after the requests of firings, which have none */
 	number = post(&request, true);
 	if (number == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("no I/O worker is to be had for this database"),
-				 errhint("You may need to increase max_worker_processes.")));
+				 errmsg("the I/O worker of this database cannot be asked"),
+				 errdetail("Either none can be started, or too many requests are queued."),
+				 errhint("See aion.io; you may need to increase max_worker_processes.")));
 	PG_ENSURE_ERROR_CLEANUP(withdraw, UInt64GetDatum(number));
 	{
 		while (bytes < 0 &&
@@ -150,10 +152,23 @@ staging_stage_range(const StreamStorage *storage, int64 low, int64 high, int64 t
 
 /* ---- the I/O worker ---- */
 
+static void serve_within(IORequest *request);
+static void serve_all(IOKind last, void (*serve_one) (IORequest *request));
+
 static bool
 note_progress(void *arg, int64 bytes, int64 events)
 {
-	return io_queue_progress(*(uint64 *) arg, bytes, events);
+	return io_queue_progress(((IORequest *) arg)->number, bytes, events);
+}
+
+/* Between two blocks of a range, what a firing reads now goes first. */
+static bool
+note_progress_of_range(void *arg, int64 bytes, int64 events)
+{
+	bool		wanted = note_progress(arg, bytes, events);
+
+	serve_all(IO_STAGE, serve_within);
+	return wanted;
 }
 
 /* Serves a request, in a transaction. Someone who has a lock in the way is left alone. */
@@ -178,10 +193,10 @@ serve(IORequest *request)
 	DEBUG_POINT("stage-begun");
 	if (request->nblocks > 0)
 		(void) stage_blocks(&info->storage, request->blocks, request->nblocks,
-							note_progress, &request->number);
+							note_progress, request);
 	else
 		(void) stage_range(&info->storage, snapshot, request->low, request->high,
-						   note_progress, &request->number);
+						   note_progress_of_range, request);
 	PopActiveSnapshot();
 	UnregisterSnapshot(snapshot);
 }
@@ -231,12 +246,13 @@ serve_within(IORequest *request)
 	CurrentResourceOwner = owner;
 }
 
+/* Serves all requests of the kinds up to "last". */
 static void
-serve_all(void (*serve_one) (IORequest *request))
+serve_all(IOKind last, void (*serve_one) (IORequest *request))
 {
 	IORequest	request;
 
-	while (io_queue_urgent() && io_queue_take(IO_PRESTAGE, &request))
+	while (io_queue_urgent() && io_queue_take(last, &request))
 	{
 		TimestampTz begun = GetCurrentTimestamp();
 
@@ -249,13 +265,13 @@ serve_all(void (*serve_one) (IORequest *request))
 void
 staging_serve(void)
 {
-	serve_all(serve_alone);
+	serve_all(IO_PRESTAGE, serve_alone);
 }
 
 static void
 serve_between_blocks(void)
 {
-	serve_all(serve_within);
+	serve_all(IO_PRESTAGE, serve_within);
 }
 
 void

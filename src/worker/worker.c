@@ -259,12 +259,14 @@ static void
 leave(int code, Datum arg)
 {
 	WorkerSlot *slot = my_slot;
+	WorkerRole	role;
 	DatabaseEntry *entry;
 	Latch	   *wake;
 
 	if (slot == NULL)
 		return;
 	my_slot = NULL;
+	role = slot->role;			/* it may be another's when the lock is released */
 	LWLockAcquire(control->lock, LW_EXCLUSIVE);
 	slot->pid = 0;
 	slot->latch = NULL;
@@ -284,6 +286,8 @@ leave(int code, Datum arg)
 	control_jobs_abandon();
 	LWLockRelease(control->lock);
 	io_queue_abandon();
+	if (role == WORKER_SCHEDULER)
+		io_queue_reset();
 	if (wake != NULL)
 		SetLatch(wake);
 }

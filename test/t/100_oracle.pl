@@ -25,13 +25,14 @@ for my $round (($ENV{AION_FIRST} // 1) .. $rounds)
 	# each round has a seed of its own, so that the first AION_ROUNDS of a run are always the same
 	srand($seed + $round);
 	my $memory = (qw(4MB 32MB 4MB 8MB))[ int(rand(4)) ];
-	my $interval = ('0', '20ms', '1s')[ int(rand(3)) ];
+	my $interval = ('0', '20ms', '1s', '-1')[ int(rand(4)) ];
 	my $executors = int(rand(4));
 	my $policy = (qw(standard local global global-rate none))[ int(rand(5)) ];
 	my $fraction = (0, 0.1, 0.5, 1)[ int(rand(4)) ];
 	my $idle = (qw(auto 20ms))[ int(rand(2)) ];
-	note("round $round: aion.memory $memory, late_interval $interval, executors $executors, $policy policy, bootstrap_fraction $fraction, idle_destage $idle");
-	$node->append_conf('postgresql.conf', "aion.memory = '$memory'\naion.late_interval = '$interval'\naion.executors = $executors\n"
+	my $prestage = ('on', 'off')[ int(rand(2)) ];
+	note("round $round: aion.memory $memory, late_interval $interval, executors $executors, prestage $prestage, $policy policy, bootstrap_fraction $fraction, idle_destage $idle");
+	$node->append_conf('postgresql.conf', "aion.memory = '$memory'\naion.late_interval = '$interval'\naion.executors = $executors\naion.prestage = $prestage\n"
 		  . "aion.destage_policy = '$policy'\naion.bootstrap_fraction = $fraction\naion.idle_destage = '$idle'");
 	$node->restart;
 	my $good = eval {

@@ -1,6 +1,6 @@
 # Random schedules: a stream and an ordinary table are fed by the same transactions, in several sessions at once, with
-# rollbacks, savepoints, prepared transactions, destages, restarts and kills between; after each phase every view must
-# equal its batch query over the table.
+# rollbacks, savepoints, prepared transactions, destages, stagings, restarts and kills between; after each phase every
+# view must equal its batch query over the table.
 #
 # What is committed needs no bookkeeping here: the table is written by the same transactions. Transactions whose COMMIT
 # was acknowledged are remembered all the same, and must be there.
@@ -439,13 +439,24 @@ sub _step_truncate
 	return;
 }
 
+# Copies blocks of a random range, which nobody may come for, to memory.
+sub _step_stage
+{
+	my ($self) = @_;
+	my $start = $self->{base} + int(rand($self->{progress} + 1) * $self->{unit});
+	my $end = $start + 1 + int(rand(pick(1, 10, 1000)) * $self->{unit});
+	$self->_sql("SELECT aion.stage('$self->{stream}', " . ts($start) . ', ' . ts($end) . ')');
+	return;
+}
+
 sub _step
 {
 	my ($self) = @_;
 	my $what = rand();
 	if ($what < 0.72) { $self->_step_session }
 	elsif ($what < 0.78) { $self->_step_prepared if %{ $self->{prepared} } }
-	elsif ($what < 0.82) { $self->_sql("SELECT aion.destage('$self->{stream}')") }
+	elsif ($what < 0.81) { $self->_sql("SELECT aion.destage('$self->{stream}')") }
+	elsif ($what < 0.83) { $self->_step_stage }
 	elsif ($what < 0.86) { $self->_sql("SELECT aion.sync('$self->{stream}', late => " . pick('true', 'false') . ')') }
 	elsif ($what < 0.89) { $self->_sql("SELECT aion.refresh('" . pick(@{ $self->{views} })->{name} . "')") }
 	elsif ($what < 0.91) { $self->_step_truncate if chance(0.5) }
