@@ -15,6 +15,7 @@
 
 #include "guc.h"
 #include "store/area.h"
+#include "store/serialize.h"
 #include "stream/stream.h"
 #include "view/view.h"
 #include "worker/control.h"
@@ -33,6 +34,7 @@ request_shared_memory(void)
 	if (previous_shmem_request_hook)
 		previous_shmem_request_hook();
 	area_shmem_request();
+	serialize_shmem_request();
 	control_shmem_request();
 	io_queue_shmem_request();
 }
@@ -44,6 +46,7 @@ start_shared_memory(void)
 	if (previous_shmem_startup_hook)
 		previous_shmem_startup_hook();
 	area_shmem_startup();
+	serialize_shmem_startup();
 	control_shmem_startup();
 	io_queue_shmem_startup();
 }

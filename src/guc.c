@@ -13,9 +13,11 @@
 
 #include "guc.h"
 #include "store/area.h"
+#include "store/serialize.h"
 #include "stream/stream.h"
 #include "worker/destage_plan.h"
 #include "worker/scheduler.h"
+#include "worker/serializer.h"
 #include "worker/worker.h"
 
 /* An integer parameter; its default is the variable's initial value. */
@@ -68,6 +70,12 @@ static const IntParameter int_parameters[] =
 		"Sets the percentage of aion.memory above which memory is relieved under any policy.",
 		NULL,
 		&aion_memory_critical, 1, 99, PGC_SIGHUP, 0
+	},
+	{
+		"aion.serializers",
+		"Sets the most processes in the server that compress and decompress blocks of events.",
+		"0 means that whoever writes or reads a block does it.",
+		&aion_serializers, 0, SERIALIZE_PROCESSES, PGC_SIGHUP, 0
 	},
 };
 

@@ -50,8 +50,8 @@ CREATE VIEW aion.workers AS
 	  FROM aion.worker_status() w
 	  LEFT JOIN pg_catalog.pg_database d ON d.oid = w.database;
 COMMENT ON VIEW aion.workers IS 'live worker processes of aion in all databases';
-COMMENT ON COLUMN aion.workers.database IS 'the one it serves; null: the launcher, which serves all';
-COMMENT ON COLUMN aion.workers.role IS 'launcher, scheduler, io or executor';
+COMMENT ON COLUMN aion.workers.database IS 'the one it serves; null: the launcher and serializers, which serve all';
+COMMENT ON COLUMN aion.workers.role IS 'launcher, scheduler, io, executor or serializer';
 COMMENT ON COLUMN aion.workers.since IS 'when the state began';
 COMMENT ON COLUMN aion.workers.last_error IS
 	'last error of such a worker in that database, also of a former one; shown to pg_read_all_stats';

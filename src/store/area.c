@@ -265,6 +265,52 @@ area_free_pages(int32 first)
 }
 
 int32
+area_pages_for(uint32 length)
+{
+	return (length + AREA_PAGE_ROOM - 1) / AREA_PAGE_ROOM;
+}
+
+/* Writes bytes to a chain of pages that has room for them. */
+void
+area_write_pages(int32 first, const char *data, uint32 length)
+{
+	int32		page = first;
+
+	for (uint32 done = 0; done < length; page = AREA_PAGE(page)->next)
+	{
+		uint32		n = Min(length - done, AREA_PAGE_ROOM);
+
+		memcpy(AREA_PAGE_DATA(page), data + done, n);
+		done += n;
+	}
+}
+
+/* And back. */
+void
+area_read_pages(int32 first, char *data, uint32 length)
+{
+	int32		page = first;
+
+	for (uint32 done = 0; done < length; page = AREA_PAGE(page)->next)
+	{
+		uint32		n = Min(length - done, AREA_PAGE_ROOM);
+
+		memcpy(data + done, AREA_PAGE_DATA(page), n);
+		done += n;
+	}
+}
+
+/*
+ * True if "share" of all pages would still be free without n more. Read without the spinlock: a reserve need
+ * not be exact.
+ */
+bool
+area_leaves_free(int32 n, double share)
+{
+	return area->nfree_pages - n >= area->npages * share;
+}
+
+int32
 area_alloc_inbox(void)
 {
 	return list_take(&area->free_inbox, &area_inbox->next, sizeof(InboxXact), NULL);

@@ -9,7 +9,8 @@
  *
  * Each array has a share of the area; when one is used up, events are in the
  * journal alone, which costs speed and never an error. A page belongs to one
- * bucket and holds chunks, or a part of a staged block. Everything refers to everything by index or by
+ * bucket and holds chunks, or a part of a staged block; or to a task of the
+ * serializers (serialize.c). Everything refers to everything by index or by
  * byte offset from the start of the area.
  *
  * Access rules (cited by number in the code; lock order is A1 before A3):
@@ -29,8 +30,9 @@
  * A5 Chunks and pages of a bucket are freed only while it is not pinned, under
  *	  its stream lock in exclusive mode. A pin is taken in shared mode at least
  *	  (hence atomic), and dropped without a lock.
- *	  The same holds of a staged block and its own pins; its bytes are written
- *	  before it is linked, and never change.
+ *	  The same holds of a staged block and its own pins. Its bytes are written
+ *	  before it is linked, and never change; its pages may be exchanged for
+ *	  others, of another form of the block, where they might be freed.
  * A6 Inbox entries that accounting has taken over (StreamSlot.taken) are linked
  *	  and given back by it alone, without a lock. What a transaction wrote into
  *	  its entry is read by accounting when the transaction has ended for a
@@ -228,6 +230,10 @@ extern int32 area_alloc_page(void);
 extern void area_free_page(int32 page);
 extern int32 area_alloc_pages(int32 n);
 extern void area_free_pages(int32 first);
+extern int32 area_pages_for(uint32 length);
+extern void area_write_pages(int32 first, const char *data, uint32 length);
+extern void area_read_pages(int32 first, char *data, uint32 length);
+extern bool area_leaves_free(int32 n, double share);
 extern int32 area_alloc_inbox(void);
 extern void area_free_inbox(int32 inbox);
 extern int32 area_alloc_bucket(void);

@@ -76,6 +76,19 @@ extern CodecStatus block_encoder_finish(BlockEncoder *encoder, bool compress,
 extern void block_encoder_reset(BlockEncoder *encoder);
 extern void block_encoder_destroy(BlockEncoder *encoder);
 
+/* ---- rows that another process is to encode ---- */
+
+/*
+ * Saved rows are the encoder's own memory, copied: for a process of the same
+ * program, never for a file.  What becomes of them is the block that the
+ * encoder would have made, byte for byte.
+ */
+extern size_t block_encoder_saved_size(const BlockEncoder *encoder);
+extern CodecStatus block_encoder_save(BlockEncoder *encoder, void *saved);
+extern CodecStatus block_encode_saved(const void *saved, size_t saved_len,
+									  bool compress, const CodecMemory *mem,
+									  void **block, size_t *len);
+
 /* ---- from block to block, without LZ4 or with it ---- */
 
 extern CodecStatus block_decompressed_size(const void *data, size_t data_len,

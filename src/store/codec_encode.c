@@ -126,6 +126,21 @@ buffer_swap(Buffer *a, Buffer *b)
 
 /* ---- rows ---- */
 
+/* An encoder whose columns have no width yet; NULL if there is no memory. */
+static BlockEncoder *
+new_encoder(int ncols, const CodecMemory *mem)
+{
+	size_t		size = sizeof(BlockEncoder) + (size_t) ncols * sizeof(ColumnBuilder);
+	BlockEncoder *encoder = mem->alloc(mem->ctx, size);
+
+	if (encoder == NULL)
+		return NULL;
+	memset(encoder, 0, size);
+	encoder->mem = *mem;
+	encoder->ncols = ncols;
+	return encoder;
+}
+
 /*
  * An encoder for rows of ncols columns; NULL if there is no memory or a width
  * or the number of columns is out of range.  descs is not kept.
@@ -135,7 +150,6 @@ block_encoder_create(int ncols, const BlockColumnDesc *descs,
 					 const CodecMemory *mem)
 {
 	BlockEncoder *encoder;
-	size_t		size;
 
 	if (ncols < 0 || ncols > BLOCK_MAX_COLUMNS)
 		return NULL;
@@ -144,14 +158,8 @@ block_encoder_create(int ncols, const BlockColumnDesc *descs,
 		if (!width_is_valid(descs[col].width))
 			return NULL;
 	}
-	size = sizeof(BlockEncoder) + (size_t) ncols * sizeof(ColumnBuilder);
-	encoder = mem->alloc(mem->ctx, size);
-	if (encoder == NULL)
-		return NULL;
-	memset(encoder, 0, size);
-	encoder->mem = *mem;
-	encoder->ncols = ncols;
-	for (int col = 0; col < ncols; col++)
+	encoder = new_encoder(ncols, mem);
+	for (int col = 0; col < ncols && encoder != NULL; col++)
 		encoder->columns[col].width = descs[col].width;
 	return encoder;
 }
@@ -530,4 +538,179 @@ block_encoder_finish(BlockEncoder *encoder, bool compress, void **block,
 	*len = buffer->len;
 	block_encoder_reset(encoder);
 	return CODEC_OK;
+}
+
+/* ---- rows that another process is to encode ---- */
+
+/*
+ * What saved rows begin with; a SavedColumn for each column follows, then of
+ * each its values, its lengths and its bitmap, as they are in its buffers.
+ */
+typedef struct SavedRows
+{
+	uint32_t	nrows;
+	int32_t		ncols;
+} SavedRows;
+
+typedef struct SavedColumn
+{
+	int32_t		width;
+	uint32_t	nnulls;
+	uint32_t	values_len;
+	uint32_t	lengths_len;
+	uint32_t	nulls_len;
+} SavedColumn;
+
+/* Length of the part that is before the values. */
+static size_t
+saved_head(int ncols)
+{
+	return sizeof(SavedRows) + (size_t) ncols * sizeof(SavedColumn);
+}
+
+/* How many bytes block_encoder_save will write. */
+size_t
+block_encoder_saved_size(const BlockEncoder *encoder)
+{
+	size_t		size = saved_head(encoder->ncols);
+
+	for (int col = 0; col < encoder->ncols; col++)
+		size += encoder->columns[col].values.len +
+			encoder->columns[col].lengths.len + encoder->columns[col].nulls.len;
+	return size;
+}
+
+/* Append the bytes of a buffer, of which there may be none. */
+static uint8_t *
+save_buffer(const Buffer *buffer, uint8_t *to)
+{
+	if (buffer->len > 0)
+		memcpy(to, buffer->data, buffer->len);
+	return to + buffer->len;
+}
+
+/*
+ * Write the rows held to saved, instead of encoding them; the encoder is ready
+ * for the next rows.  A row must not be half added.
+ */
+CodecStatus
+block_encoder_save(BlockEncoder *encoder, void *saved)
+{
+	SavedRows	rows = {encoder->nrows, encoder->ncols};
+	uint8_t    *entry = (uint8_t *) saved + sizeof(rows);
+	uint8_t    *to = (uint8_t *) saved + saved_head(encoder->ncols);
+
+	if (encoder->next_col != 0)
+		return CODEC_MISUSE;
+	memcpy(saved, &rows, sizeof(rows));
+	for (int col = 0; col < encoder->ncols; col++)
+	{
+		const ColumnBuilder *builder = &encoder->columns[col];
+		SavedColumn column = {builder->width, builder->nnulls,
+			(uint32_t) builder->values.len, (uint32_t) builder->lengths.len,
+			(uint32_t) builder->nulls.len};
+
+		memcpy(entry, &column, sizeof(column));
+		entry += sizeof(column);
+		to = save_buffer(&builder->values, to);
+		to = save_buffer(&builder->lengths, to);
+		to = save_buffer(&builder->nulls, to);
+	}
+	block_encoder_reset(encoder);
+	return CODEC_OK;
+}
+
+/* Are there as many bytes of everything as a column of so many rows has? */
+static bool
+saved_column_is_valid(const SavedColumn *column, uint32_t nrows)
+{
+	bool		variable = column->width == BLOCK_VARIABLE;
+
+	return width_is_valid(column->width) && column->nnulls <= nrows &&
+		column->lengths_len == (variable ? nrows * sizeof(uint32_t) : 0) &&
+		(variable ||
+		 column->values_len == (uint64_t) nrows * (uint32_t) column->width) &&
+		column->nulls_len == (column->nnulls > 0 ? bitmap_size(nrows) : 0);
+}
+
+/* Put saved bytes into the buffers of a column. */
+static CodecStatus
+restore_column(BlockEncoder *encoder, int col, const SavedColumn *column,
+			   const uint8_t *from)
+{
+	ColumnBuilder *builder = &encoder->columns[col];
+	CodecStatus status = buffer_append(&builder->values, from,
+									   column->values_len, &encoder->mem);
+
+	from += column->values_len;
+	if (status == CODEC_OK && column->lengths_len > 0)
+		status = buffer_append(&builder->lengths, from, column->lengths_len,
+							   &encoder->mem);
+	from += column->lengths_len;
+	if (status == CODEC_OK && column->nulls_len > 0)
+		status = buffer_append(&builder->nulls, from, column->nulls_len,
+							   &encoder->mem);
+	builder->nnulls = column->nnulls;
+	return status;
+}
+
+/* An encoder that holds the rows; *encoder is set, or NULL, in any case. */
+static CodecStatus
+restore_rows(const uint8_t *saved, size_t saved_len, const CodecMemory *mem,
+			 BlockEncoder **encoder)
+{
+	SavedRows	rows;
+	const uint8_t *from = saved;
+	size_t		left;
+	CodecStatus status = CODEC_OK;
+
+	*encoder = NULL;
+	if (saved_len < sizeof(rows))
+		return CODEC_CORRUPT;
+	memcpy(&rows, saved, sizeof(rows));
+	if (rows.ncols < 0 || rows.ncols > BLOCK_MAX_COLUMNS ||
+		rows.nrows > BLOCK_MAX_ROWS || saved_len < saved_head(rows.ncols))
+		return CODEC_CORRUPT;
+	*encoder = new_encoder(rows.ncols, mem);
+	if (*encoder == NULL)
+		return CODEC_NO_MEMORY;
+	(*encoder)->nrows = rows.nrows;
+	from += saved_head(rows.ncols);
+	left = saved_len - saved_head(rows.ncols);
+	for (int col = 0; col < rows.ncols && status == CODEC_OK; col++)
+	{
+		SavedColumn column;
+		uint64_t	len;
+
+		memcpy(&column, saved + saved_head(col), sizeof(column));
+		len = (uint64_t) column.values_len + column.lengths_len +
+			column.nulls_len;
+		if (len > left || !saved_column_is_valid(&column, rows.nrows))
+			return CODEC_CORRUPT;
+		(*encoder)->columns[col].width = column.width;
+		status = restore_column(*encoder, col, &column, from);
+		from += len;
+		left -= len;
+	}
+	return status == CODEC_OK && left > 0 ? CODEC_CORRUPT : status;
+}
+
+/*
+ * Encode saved rows as block_encoder_finish would have done, had they not been
+ * saved.  *block is the caller's to free.  On failure nothing remains.
+ */
+CodecStatus
+block_encode_saved(const void *saved, size_t saved_len, bool compress,
+				   const CodecMemory *mem, void **block, size_t *len)
+{
+	BlockEncoder *encoder;
+	CodecStatus status = restore_rows(saved, saved_len, mem, &encoder);
+
+	*block = NULL;
+	*len = 0;
+	if (status == CODEC_OK)
+		status = block_encoder_finish(encoder, compress, block, len);
+	if (encoder != NULL)
+		block_encoder_destroy(encoder);
+	return status;
 }

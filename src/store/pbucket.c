@@ -23,6 +23,8 @@
 #include "utils/timestamp.h"
 
 #include "debug_point.h"
+#include "store/block_memory.h"
+#include "store/block_output.h"
 #include "store/codec.h"
 #include "store/event.h"
 #include "store/pbucket.h"
@@ -30,29 +32,6 @@
 
 #define PBUCKET_NATTS		7
 #define PBUCKET_FEW_BLOCKS	4
-
-/*
- * The codec's memory: palloc, without the 1 GB limit.
- */
-static void *
-codec_alloc(void *ctx, size_t size)
-{
-	return MemoryContextAllocHuge(ctx, size);
-}
-
-static void
-codec_free(void *ctx, void *ptr)
-{
-	pfree(ptr);
-}
-
-static CodecMemory
-codec_memory(MemoryContext context)
-{
-	CodecMemory memory = {codec_alloc, codec_free, context};
-
-	return memory;
-}
 
 static void
 codec_check(CodecStatus status, const StreamStorage *storage)
@@ -110,6 +89,7 @@ struct PBucketWriter
 	CatalogIndexState indexes;
 	EventLayout *layout;
 	BlockEncoder *encoder;
+	BlockOutput *output;		/* from the encoder to the table */
 	CodecMemory memory;
 	MemoryContext context;		/* of the writer */
 	MemoryContext block_context;	/* reset after each block */
@@ -133,9 +113,10 @@ pbucket_writer_begin(const StreamStorage *storage)
 	writer->blocks = table_open(storage->blocks, RowExclusiveLock);
 	writer->indexes = CatalogOpenIndexes(writer->blocks);
 	writer->layout = event_layout(storage);
-	writer->memory = codec_memory(CurrentMemoryContext);
+	writer->memory = block_memory(CurrentMemoryContext);
 	writer->encoder = block_encoder_create(storage->stored->natts, column_descs(storage->stored),
 										   &writer->memory);
+	writer->output = block_output_begin(writer->encoder, storage->compress);
 	writer->values = palloc(sizeof(Datum) * Max(storage->stored->natts, PBUCKET_NATTS));
 	writer->isnull = palloc(sizeof(bool) * Max(storage->stored->natts, PBUCKET_NATTS));
 	return writer;
@@ -154,44 +135,55 @@ draw_id(void)
 	return id & PG_INT64_MAX;
 }
 
-/* Writes the encoder's events as one block. */
 static void
-flush_block(PBucketWriter *writer)
+insert_block(PBucketWriter *writer, const BlockOutputRow *row, bytea *data)
 {
-	uint32		nevents = block_encoder_rows(writer->encoder);
-	MemoryContext old;
-	void	   *block;
-	size_t		length;
-	bytea	   *data;
+	MemoryContext old = MemoryContextSwitchTo(writer->block_context);
 	bool		isnull[PBUCKET_NATTS] = {false};
 	Datum		values[PBUCKET_NATTS];
 	HeapTuple	tuple;
 
-	if (nevents == 0)
-		return;
-	CHECK_FOR_INTERRUPTS();
-	old = MemoryContextSwitchTo(writer->block_context);
-	values[0] = Int64GetDatum(writer->bucket);
+	values[0] = Int64GetDatum(row->bucket);
 	values[1] = Int64GetDatum(draw_id());
-	values[2] = Int64GetDatum(writer->first);
-	values[3] = Int64GetDatum(writer->last);
-	values[4] = Int32GetDatum(nevents);
-	values[5] = Int32GetDatum((int32) block_encoder_bytes(writer->encoder));
-	codec_check(block_encoder_finish(writer->encoder, writer->storage->compress, &block, &length),
-				writer->storage);
-	data = palloc_extended(VARHDRSZ + length, MCXT_ALLOC_HUGE);
-	SET_VARSIZE(data, VARHDRSZ + length);
-	memcpy(VARDATA(data), block, length);
-	codec_free(NULL, block);
+	values[2] = Int64GetDatum(row->first);
+	values[3] = Int64GetDatum(row->last);
+	values[4] = Int32GetDatum(row->nevents);
+	values[5] = Int32GetDatum(row->raw_bytes);
 	values[6] = PointerGetDatum(data);
-
 	tuple = heap_form_tuple(RelationGetDescr(writer->blocks), values, isnull);
 	CatalogTupleInsertWithInfo(writer->blocks, tuple, writer->indexes);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(writer->block_context);
-	writer->written += nevents;
+	writer->written += row->nevents;
 	DEBUG_POINT("block-written");
 	store_yield();
+}
+
+/* Makes the encoder's events a block, if there are any, and writes the blocks that are ready; all of them after the last. */
+static void
+flush_block(PBucketWriter *writer, bool last)
+{
+	BlockOutputRow row;
+	bytea	   *data;
+
+	CHECK_FOR_INTERRUPTS();
+	row.nevents = block_encoder_rows(writer->encoder);
+	if (row.nevents > 0)
+	{
+		row.bucket = writer->bucket;
+		row.first = writer->first;
+		row.last = writer->last;
+		row.raw_bytes = (int32) block_encoder_bytes(writer->encoder);
+		codec_check(block_output_put(writer->output, &row, last), writer->storage);
+	}
+	for (;;)
+	{
+		codec_check(block_output_get(writer->output, last, &row, &data), writer->storage);
+		if (data == NULL)
+			break;
+		insert_block(writer, &row, data);
+		pfree(data);
+	}
 }
 
 /* Adds one event's columns to the encoder. */
@@ -247,7 +239,7 @@ pbucket_writer_add(PBucketWriter *writer, int64 bucket, char *events, uint32 len
 			(bucket != writer->bucket || rows >= PBUCKET_BLOCK_EVENTS ||
 			 block_encoder_bytes(writer->encoder) + event->length > PBUCKET_BLOCK_BYTES))
 		{
-			flush_block(writer);
+			flush_block(writer, false);
 			rows = 0;
 		}
 		if (rows == 0)
@@ -265,8 +257,9 @@ pbucket_writer_end(PBucketWriter *writer)
 {
 	int64		written;
 
-	flush_block(writer);
+	flush_block(writer, true);
 	written = writer->written;
+	block_output_end(writer->output);
 	block_encoder_destroy(writer->encoder);
 	CatalogCloseIndexes(writer->indexes);
 	table_close(writer->blocks, NoLock);
@@ -402,7 +395,7 @@ pbucket_reader_create(const StreamStorage *storage, Bitmapset *columns)
 	reader->columns = palloc0(sizeof(DecodedColumn) * Max(storage->stored->natts, 1));
 	reader->context = AllocSetContextCreate(CurrentMemoryContext, "aion block",
 											ALLOCSET_DEFAULT_SIZES);
-	reader->memory = codec_memory(reader->context);
+	reader->memory = block_memory(reader->context);
 	return reader;
 }
 

@@ -3,7 +3,8 @@
  *	  Staging: p-bucket blocks to shared memory.
  *
  * The p-bucket stays as it is: staging only reads, and what it has copied is
- * freed without a write. Whatever stops it leaves copies that are good.
+ * freed without a write. Whatever stops it leaves copies that are good. They are
+ * as compressed as on disk; a serializer may decompress them before their readers come.
  */
 #include "postgres.h"
 
@@ -18,6 +19,7 @@
 #include "debug_point.h"
 #include "store/directory.h"
 #include "store/pbucket.h"
+#include "store/serialize.h"
 #include "store/stage.h"
 #include "store/staged.h"
 
@@ -51,6 +53,8 @@ stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, MemoryContext co
 	bytes = pbucket_bytes(row, &length);
 	DEBUG_POINT("stage-read");
 	room = staged_put(slot, header->bucket, header->id, reader, bytes, length);
+	if (room)
+		serialize_decompress(slot, header->bucket, header->id, bytes, length);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(context);
 	if (!room)

@@ -15,6 +15,9 @@
 #include "store/directory.h"
 #include "store/staged.h"
 
+/* Copies that LZ4 has let go of leave so much of the pages free: they are far from where memory is relieved. */
+#define DECOMPRESSED_RESERVE	0.5
+
 /* The link to the copy of a block in a bucket's list; to AREA_NONE if there is none. Under A1. */
 static int32 *
 find_link(MBucket *bucket, int64 id)
@@ -95,19 +98,6 @@ staged_unwant(StreamSlot *slot, int64 bucket, int64 id)
 	LWLockRelease(area_stream_lock(slot));
 }
 
-/* Writes bytes to a chain of pages. */
-static void
-fill_pages(int32 page, const char *data, uint32 length)
-{
-	for (uint32 done = 0; done < length; page = AREA_PAGE(page)->next)
-	{
-		uint32		n = Min(length - done, AREA_PAGE_ROOM);
-
-		memcpy(AREA_PAGE_DATA(page), data + done, n);
-		done += n;
-	}
-}
-
 /*
  * Links a filled copy to its bucket; false: there is no entry to be had for the bucket, or somebody else has
  * made a copy meanwhile.
@@ -137,15 +127,15 @@ bool
 staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
 		   const char *data, uint32 length)
 {
-	int32		npages = (length + AREA_PAGE_ROOM - 1) / AREA_PAGE_ROOM;
+	int32		npages = area_pages_for(length);
 	int32		index;
 	int32		first;
 	StagedBlock *block;
 
 	if (staged_want(slot, bucket, id, reader))
 		return true;
-	/* what is above the high mark is for events that arrive; read without the spinlock, as it need not be exact */
-	if (area->npages - area->nfree_pages + npages > area->npages / 100.0 * aion_memory_high)
+	/* what is above the high mark is for events that arrive */
+	if (!area_leaves_free(npages, 1 - aion_memory_high / 100.0))
 		return false;
 	index = area_alloc_staged();
 	if (index == AREA_NONE)
@@ -160,7 +150,7 @@ staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
 	block->anonymous = reader == STAGED_ANONYMOUS;
 	if (first != AREA_NONE)
 	{
-		fill_pages(first, data, length);
+		area_write_pages(first, data, length);
 		if (link_block(slot, bucket, index))
 			return true;
 		area_free_pages(first);
@@ -187,17 +177,7 @@ staged_read(StreamSlot *slot, int64 bucket, int64 id, bool expected, uint32 *len
 	data = palloc_extended(Max(block->length, 1), MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
 	*length = block->length;
 	if (data)
-	{
-		int32		page = block->first_page;
-
-		for (uint32 done = 0; done < block->length; page = AREA_PAGE(page)->next)
-		{
-			uint32		n = Min(block->length - done, AREA_PAGE_ROOM);
-
-			memcpy(data + done, AREA_PAGE_DATA(page), n);
-			done += n;
-		}
-	}
+		area_read_pages(block->first_page, data, block->length);
 
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	pg_atomic_fetch_sub_u32(&block->pins, 1);
@@ -206,6 +186,55 @@ staged_read(StreamSlot *slot, int64 bucket, int64 id, bool expected, uint32 *len
 	free_if_unused(slot, bucket, id);
 	LWLockRelease(area_stream_lock(slot));
 	return data;
+}
+
+bool
+staged_room_decompressed(uint32 length)
+{
+	return area_leaves_free(area_pages_for(length), DECOMPRESSED_RESERVE);
+}
+
+bool
+staged_wanted(StreamSlot *slot, int64 bucket, int64 id)
+{
+	StagedBlock *block;
+	bool		wanted;
+
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	block = find_block(slot, bucket, id);
+	wanted = block != NULL && block->wants > 0;
+	LWLockRelease(area_stream_lock(slot));
+	return wanted;
+}
+
+bool
+staged_exchange(StreamSlot *slot, int64 number, int64 id, const char *data, uint32 length)
+{
+	int32		npages = area_pages_for(length);
+	int32		pages = area_alloc_pages(npages);
+	StagedBlock *block;
+	bool		exchanged;
+
+	if (pages == AREA_NONE)
+		return false;
+	area_write_pages(pages, data, length);
+
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	block = find_block(slot, number, id);
+	exchanged = block != NULL && block->wants > 0 && pg_atomic_read_u32(&block->pins) == 0;
+	if (exchanged)
+	{
+		int32		former = block->first_page;
+
+		directory_find(slot, number)->staged_pages += npages - block->npages;
+		block->first_page = pages;
+		block->npages = npages;
+		block->length = length;
+		pages = former;
+	}
+	LWLockRelease(area_stream_lock(slot));
+	area_free_pages(pages);
+	return exchanged;
 }
 
 int32

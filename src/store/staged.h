@@ -36,6 +36,18 @@ extern void staged_unwant(StreamSlot *slot, int64 bucket, int64 id);
  */
 extern char *staged_read(StreamSlot *slot, int64 bucket, int64 id, bool expected, uint32 *length);
 
+/* True if a reader is still to come. */
+extern bool staged_wanted(StreamSlot *slot, int64 bucket, int64 id);
+
+/* True if memory is plentiful enough for a block in a form of that length that only saves time. */
+extern bool staged_room_decompressed(uint32 length);
+
+/*
+ * Puts another form of the block in the place of a copy's bytes. False: it is not wanted any more, or
+ * just being read, or there is no room.
+ */
+extern bool staged_exchange(StreamSlot *slot, int64 bucket, int64 id, const char *data, uint32 length);
+
 /* Frees all copies of a bucket that nobody is reading. Returns their pages. */
 extern int32 staged_evict(StreamSlot *slot, int64 bucket);
 

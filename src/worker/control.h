@@ -30,10 +30,11 @@ typedef enum WorkerRole
 	WORKER_LAUNCHER,
 	WORKER_SCHEDULER,
 	WORKER_IO,
-	WORKER_EXECUTOR
+	WORKER_EXECUTOR,
+	WORKER_SERIALIZER
 } WorkerRole;
 
-#define WORKER_ROLES 4
+#define WORKER_ROLES 5
 
 #define CONTROL_DATABASES	64		/* served at a time */
 #define CONTROL_WORKERS		256		/* live worker processes, remembered errors */

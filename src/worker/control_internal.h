@@ -35,7 +35,7 @@ typedef struct DatabaseEntry
 /* A worker that lives or is being started; afterwards it remembers the last error of such workers. */
 typedef struct WorkerSlot
 {
-	Oid			database;		/* InvalidOid: the launcher's, or never used if role is 0 too */
+	Oid			database;		/* InvalidOid: of a worker of the whole server, or never used */
 	WorkerRole	role;
 	bool		used;
 	int			pid;			/* 0: not live */

@@ -15,6 +15,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "store/serialize.h"
 #include "stream/stream.h"
 #include "time/bucket.h"
 #include "worker/io_queue.h"
@@ -132,13 +133,30 @@ put_totals(ReturnSetInfo *rsinfo, IOKind kind, const IOTotals *totals)
 
 PG_FUNCTION_INFO_V1(aion_io_list);
 
-/* aion.io_list(): requests that are queued or running, then the totals of each kind */
+/* What serializers have done, in the whole server: tasks, and their bytes when not compressed. */
+static void
+put_serialized(ReturnSetInfo *rsinfo, const char *kind, const SerializeTotals *totals)
+{
+	Datum		values[IO_COLUMNS];
+	bool		nulls[IO_COLUMNS];
+
+	memset(nulls, true, sizeof(nulls));
+	values[IO_KIND] = CStringGetTextDatum(kind);
+	values[IO_STATE] = CStringGetTextDatum("done");
+	values[IO_NREQUESTS] = Int64GetDatum(totals->tasks);
+	values[IO_BYTES] = Int64GetDatum(totals->bytes);
+	nulls[IO_KIND] = nulls[IO_STATE] = nulls[IO_NREQUESTS] = nulls[IO_BYTES] = false;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* aion.io_list(): requests that are queued or running, then the totals of each kind, and of the serializers */
 Datum
 aion_io_list(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	TimestampTz now = GetCurrentTimestamp();
 	IOTotals	totals[IO_KINDS];
+	SerializeTotals serialized[SERIALIZE_KINDS];
 	IORequest  *requests;
 	int			n;
 
@@ -149,5 +167,8 @@ aion_io_list(PG_FUNCTION_ARGS)
 	io_queue_totals(totals);
 	for (int kind = 0; kind < IO_KINDS; kind++)
 		put_totals(rsinfo, kind, &totals[kind]);
+	serialize_totals(serialized);
+	put_serialized(rsinfo, "compress", &serialized[SERIALIZE_COMPRESS]);
+	put_serialized(rsinfo, "decompress", &serialized[SERIALIZE_DECOMPRESS]);
 	return (Datum) 0;
 }

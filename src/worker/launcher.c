@@ -28,6 +28,7 @@
 #include "stream/stream.h"
 #include "worker/control.h"
 #include "worker/database_ddl.h"
+#include "worker/serializer.h"
 #include "worker/staging.h"
 #include "worker/worker.h"
 
@@ -313,5 +314,6 @@ worker_init(void)
 
 	stream_wake_hook = control_wake;
 	staging_init();
+	serializer_init();
 	database_ddl_init();
 }

@@ -30,6 +30,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "store/serialize.h"
 #include "worker/control.h"
 #include "worker/control_internal.h"
 #include "worker/io_queue.h"
@@ -41,9 +42,20 @@
 
 int			aion_executors = 2;
 
-static const char *const role_names[WORKER_ROLES] = {"launcher", "scheduler", "io", "executor"};
-static const char *const main_functions[WORKER_ROLES] = {
-	"aion_launcher_main", "aion_scheduler_main", "aion_io_main", "aion_executor_main"
+typedef struct RoleProperties
+{
+	const char *name;
+	const char *main_function;
+	bool		of_database;	/* serves one; the others are the whole server's, and connected to none */
+	bool		dispensable;	/* there for speed alone: leaves when slots are short */
+} RoleProperties;
+
+static const RoleProperties roles[WORKER_ROLES] = {
+	[WORKER_LAUNCHER] = {"launcher", "aion_launcher_main", false, false},
+	[WORKER_SCHEDULER] = {"scheduler", "aion_scheduler_main", true, false},
+	[WORKER_IO] = {"io", "aion_io_main", true, true},
+	[WORKER_EXECUTOR] = {"executor", "aion_executor_main", true, true},
+	[WORKER_SERIALIZER] = {"serializer", "aion_serializer_main", false, true},
 };
 
 /* This process's slot, if it is a worker. */
@@ -125,8 +137,10 @@ log_no_slot(WorkerRole role, Oid database)
 	last = now;
 	ereport(LOG,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 roles[role].of_database ?
 			 errmsg("no background worker slot is free for aion's %s of database %u",
-					role_names[role], database),
+					roles[role].name, database) :
+			 errmsg("no background worker slot is free for aion's %s", roles[role].name),
 			 errhint("Consider raising max_worker_processes.")));
 }
 
@@ -137,15 +151,24 @@ register_worker(WorkerRole role, uint32 arg)
 	BackgroundWorker worker;
 
 	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "aion %s", role_names[role]);
-	snprintf(worker.bgw_type, BGW_MAXLEN, "aion %s", role_names[role]);
+	snprintf(worker.bgw_name, BGW_MAXLEN, "aion %s", roles[role].name);
+	snprintf(worker.bgw_type, BGW_MAXLEN, "aion %s", roles[role].name);
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	strlcpy(worker.bgw_library_name, "aion", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, main_functions[role], sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_function_name, roles[role].main_function, sizeof(worker.bgw_function_name));
 	worker.bgw_main_arg = UInt32GetDatum(arg);
 	return RegisterDynamicBackgroundWorker(&worker, NULL);
+}
+
+/* True if a database is served and not barred. Under the lock. */
+static bool
+may_serve(Oid database)
+{
+	DatabaseEntry *entry = control_find_database(database);
+
+	return entry != NULL && entry->barred == 0;
 }
 
 int
@@ -153,16 +176,14 @@ worker_start(WorkerRole role, Oid database, int max)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	WorkerSlot *slot = NULL;
-	DatabaseEntry *entry;
 	uint32		arg = 0;
 	int			n;
 	bool		wanted;
 
 	LWLockAcquire(control->lock, LW_EXCLUSIVE);
 	n = count_slots(role, database, now);
-	entry = control_find_database(database);
-	wanted = n < max && entry != NULL && entry->barred == 0 &&
-		(role == WORKER_SCHEDULER || !control->slots_short);
+	wanted = n < max && (!roles[role].of_database || may_serve(database)) &&
+		!(roles[role].dispensable && control->slots_short);
 	if (wanted && (slot = claim_slot(role, database, now)) != NULL)
 		arg = slot->serial * CONTROL_WORKERS + (slot - control->workers);
 	LWLockRelease(control->lock);
@@ -194,6 +215,19 @@ worker_count(WorkerRole role, Oid database)
 	return n;
 }
 
+int
+worker_rank(void)
+{
+	int			rank = 0;
+
+	LWLockAcquire(control->lock, LW_SHARED);
+	for (WorkerSlot *slot = control->workers; slot < my_slot; slot++)
+		if (slot->pid != 0 && slot->role == my_slot->role && slot->database == my_slot->database)
+			rank++;
+	LWLockRelease(control->lock);
+	return rank;
+}
+
 bool
 worker_slots_short(void)
 {
@@ -217,7 +251,7 @@ worker_set_slots_short(bool slots_short)
 	{
 		WorkerSlot *slot = &control->workers[i];
 
-		if (slot->pid != 0 && (slot->role == WORKER_IO || slot->role == WORKER_EXECUTOR))
+		if (slot->pid != 0 && roles[slot->role].dispensable)
 			latches[n++] = slot->latch;
 	}
 	control->slots_short = slots_short;
@@ -238,7 +272,7 @@ worker_terminate(Oid database)
 	{
 		WorkerSlot *slot = &control->workers[i];
 
-		if (!slot->used || slot->role == WORKER_LAUNCHER || slot->database != database ||
+		if (!slot->used || !roles[slot->role].of_database || slot->database != database ||
 			!slot_in_use(slot, now))
 			continue;
 		n++;
@@ -288,6 +322,7 @@ leave(int code, Datum arg)
 	io_queue_abandon();
 	if (role == WORKER_SCHEDULER)
 		io_queue_reset();
+	serialize_abandon();
 	if (wake != NULL)
 		SetLatch(wake);
 }
@@ -317,8 +352,8 @@ enter(WorkerRole role, Datum main_arg)
 			slot = NULL;
 		entry = slot == NULL ? NULL : control_find_database(slot->database);
 		/* one that was taken for lost while it was starting may come after its successor */
-		if (slot != NULL &&
-			(entry == NULL || entry->barred > 0 ||
+		if (slot != NULL && roles[role].of_database &&
+			(!may_serve(slot->database) ||
 			 (role == WORKER_SCHEDULER && entry->scheduler != NULL) ||
 			 (role == WORKER_IO && entry->io != NULL)))
 		{
@@ -500,7 +535,7 @@ aion_worker_status(PG_FUNCTION_ARGS)
 		values[0] = Int32GetDatum(slot->pid);
 		values[1] = ObjectIdGetDatum(slot->database);
 		nulls[1] = !OidIsValid(slot->database);
-		values[2] = CStringGetTextDatum(role_names[slot->role]);
+		values[2] = CStringGetTextDatum(roles[slot->role].name);
 		values[3] = CStringGetTextDatum(slot->state[0] == '\0' ? "idle" : slot->state);
 		values[4] = TimestampTzGetDatum(slot->since);
 		values[5] = CStringGetTextDatum(slot->last_error);

@@ -26,7 +26,7 @@
 extern int	aion_executors;
 
 /*
- * Starts a dynamic worker for a database, unless "max" of that role are live or
+ * Starts a dynamic worker for a database (InvalidOid: for the server), unless "max" of that role are live or
  * starting there already (or it is barred). Returns the number live or starting
  * afterwards, so 0 means: none, and none can be had now (logged at most once a
  * minute). Does not wait.
@@ -36,9 +36,12 @@ extern int	worker_start(WorkerRole role, Oid database, int max);
 /* Number of that role live (or starting) for a database. */
 extern int	worker_count(WorkerRole role, Oid database);
 
+/* How many live workers of the same role and database have come before this one, by their places. */
+extern int	worker_rank(void);
+
 /*
  * True if a database waits for a slot to run its scheduler in: workers
- * that are there for speed alone (I/O, executors) leave, and none are started.
+ * that are there for speed alone (I/O, executors, serializers) leave, and none are started.
  */
 extern bool worker_slots_short(void);
 
@@ -80,5 +83,6 @@ extern PGDLLEXPORT void aion_launcher_main(Datum main_arg);
 extern PGDLLEXPORT void aion_scheduler_main(Datum main_arg);	/* scheduler.c */
 extern PGDLLEXPORT void aion_io_main(Datum main_arg);
 extern PGDLLEXPORT void aion_executor_main(Datum main_arg);
+extern PGDLLEXPORT void aion_serializer_main(Datum main_arg);
 
 #endif							/* AION_WORKER_H */
