@@ -47,7 +47,14 @@ stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, MemoryContext co
 	bool		room;
 
 	CHECK_FOR_INTERRUPTS();
-	if (staged_want(slot, header->bucket, header->id, reader))
+
+	/*
+	 * A scan asks for blocks that have no copy. If this one has, a worker that was killed had begun with the
+	 * request, and has counted the scan; or it is somebody else's, and the scan reads the block itself if it is gone then.
+	 */
+	if (reader == STAGED_READER && staged_wanted(slot, header->bucket, header->id))
+		return sink(arg, 0, 0) ? STAGE_DONE : STAGE_STOPPED;
+	if (reader == STAGED_ANONYMOUS && staged_want(slot, header->bucket, header->id, reader))
 		return tell(slot, header, 0, 0, sink, arg);
 	old = MemoryContextSwitchTo(context);
 	bytes = pbucket_bytes(row, &length);

@@ -83,7 +83,7 @@ sql(q{
 
 # ---- parameters -----------------------------------------------------------------------------------------------------
 
-for my $bad ([ 'idle_destage', '-1' ], [ 'idle_destage', 'never' ], [ 'idle_destage', '1 byte' ], [ 'destage_policy', 'none' ],
+for my $bad ([ 'idle_destage', '-1' ], [ 'idle_destage', 'never' ], [ 'idle_destage', '1 byte' ], [ 'destage_policy', 'oldest' ],
 	[ 'bootstrap_fraction', '1.5' ], [ 'memory_high', '100' ])
 {
 	my ($status, $out, $err) = $node->psql('postgres', "ALTER SYSTEM SET aion.$bad->[0] = '$bad->[1]'");
