@@ -486,9 +486,14 @@ event_scan_next(EventScan *scan)
 					continue;
 			}
 			(*scan->run_counter)++;
-			ExecClearTuple(slot);
+			/* one that holds the event before, and nothing of its own, only gets other values */
+			if (slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE))
+			{
+				ExecClearTuple(slot);
+				ExecStoreVirtualTuple(slot);
+			}
 			event_project(scan->projection, event, slot->tts_values, slot->tts_isnull);
-			return ExecStoreVirtualTuple(slot);
+			return slot;
 		}
 		if (scan->phase < SCAN_BLOCKS && next_run(scan))
 			continue;
