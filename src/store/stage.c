@@ -49,8 +49,8 @@ stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, MemoryContext co
 	CHECK_FOR_INTERRUPTS();
 
 	/*
-	 * A scan asks for blocks that have no copy. If this one has, a worker that was killed had begun with the
-	 * request, and has counted the scan; or it is somebody else's, and the scan reads the block itself if it is gone then.
+	 * A scan asks for blocks that have no copy. If this one has by now, it is somebody else's; the scan reads the
+	 * block itself if it is gone when its turn has come.
 	 */
 	if (reader == STAGED_READER && staged_wanted(slot, header->bucket, header->id))
 		return sink(arg, 0, 0) ? STAGE_DONE : STAGE_STOPPED;

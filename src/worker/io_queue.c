@@ -347,9 +347,21 @@ io_queue_abandon(void)
 
 		if (slot->pid != MyProcPid)
 			continue;
-		/* jobs begin anew by what the tables say, and what nobody waits for is not worth it */
-		set_state(slot, slot->latch ? IO_STATE_QUEUED : IO_STATE_NONE);
 		slot->pid = 0;
+
+		/*
+		 * Jobs begin anew by what the tables say, and what nobody waits for is not worth it. A scan has read
+		 * some of its blocks by now, so it is not to be begun again: the scan asks for the rest, or reads it.
+		 */
+		if (slot->latch == NULL)
+			set_state(slot, IO_STATE_NONE);
+		else if (slot->request.nblocks == 0)
+			set_state(slot, IO_STATE_QUEUED);
+		else
+		{
+			set_state(slot, IO_STATE_DONE);
+			SetLatch(slot->latch);
+		}
 	}
 	LWLockRelease(queue->lock);
 }

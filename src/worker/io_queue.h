@@ -94,7 +94,7 @@ extern bool io_queue_progress(uint64 number, int64 bytes, int64 events);
 /* Ends it; *request (may be NULL) becomes a copy. False: there is no such request any more. */
 extern bool io_queue_finish(uint64 number, IORequest *request);
 
-/* When a process exits that does I/O: what it was at and somebody waits for is queued again, the rest of its requests goes. */
+/* When a process exits that does I/O: a range that somebody waits for is queued again, all else that it was at is over. */
 extern void io_queue_abandon(void);
 
 /* Scheduler, at its start and end: takes back what nobody waits for. */
