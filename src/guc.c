@@ -87,7 +87,8 @@ define_others(void)
 							 "Chooses which events leave shared memory, and when.",
 							 "standard: past buckets; local: past and idle buckets, but for their bootstrap set; "
 							 "global: when memory is short, the largest buckets but for their bootstrap set; "
-							 "global-rate: the same, those that fill slowest first.",
+							 "global-rate: the same, those that fill slowest first; "
+							 "none: nothing, unless memory is critically short.",
 							 &aion_destage_policy, aion_destage_policy, aion_destage_policies,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("aion.bootstrap_fraction",

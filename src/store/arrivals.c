@@ -503,20 +503,24 @@ arrivals_set_aside(const StreamStorage *storage, Snapshot snapshot, Arrival *arr
 /*
  * Marks the chunks of a transaction: accounted, or, if it or the subtransaction that wrote
  * one was rolled back, to be freed. True if there are such. A chunk that is marked may
- * be gone at once, so the next one's place is read before.
+ * be gone at once, so the entry lets go of it before: asking pg_xact about the next one may fail, and then
+ * all of this is done again.
  */
 static bool
 settle_chunks(const StreamStorage *storage, StreamSlot *slot, const FinishedXact *xact)
 {
+	InboxXact  *entry = &area_inbox[xact->inbox];
 	bool		any_dead = false;
 
-	for (AreaPtr at = area_inbox[xact->inbox].first_chunk; at;)
+	while (entry->first_chunk)
 	{
-		Chunk	   *chunk = AREA_DEREF(at);
+		Chunk	   *chunk = AREA_DEREF(entry->first_chunk);
+		bool		committed = xact->committed &&
+			TransactionIdDidCommit(XidFromFullTransactionId(chunk->xmin));
 
-		at = chunk->inbox_next;
+		entry->first_chunk = chunk->inbox_next;
 		pg_memory_barrier();
-		if (xact->committed && TransactionIdDidCommit(XidFromFullTransactionId(chunk->xmin)))
+		if (committed)
 		{
 			chunk->accounted = true;	/* A4 */
 			continue;

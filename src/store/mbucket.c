@@ -682,38 +682,100 @@ mbucket_reclaim(Oid journal)
 }
 
 /*
- * The journal is gone for good, and so is every transaction and scan that could
- * use its memory: they held a lock on the stream.
+ * True if somebody has pinned a bucket of the slot, or a copy of a block. Stream lock held exclusively,
+ * so nobody begins to meanwhile.
  */
-void
+static bool
+is_pinned(const StreamSlot *slot)
+{
+	for (int32 i = slot->first_bucket; i != AREA_NONE; i = area_buckets[i].next)
+	{
+		if (pg_atomic_read_u32(&area_buckets[i].pins) > 0)
+			return true;
+		for (int32 j = area_buckets[i].first_staged; j != AREA_NONE; j = area_staged[j].next)
+			if (pg_atomic_read_u32(&area_staged[j].pins) > 0)
+				return true;
+	}
+	return false;
+}
+
+static void
+free_inbox_list(int32 first)
+{
+	for (int32 inbox = first, next; inbox != AREA_NONE; inbox = next)
+	{
+		next = area_inbox[inbox].next;
+		area_free_inbox(inbox);
+	}
+}
+
+/*
+ * The journal is gone for good, and so is every transaction and scan that could
+ * use its memory: they held a lock on the stream. Those who look for what there is to do, the I/O worker and
+ * serializers, hold none: what they have pinned stays for now.
+ */
+static bool
+forget_slot(StreamSlot *slot, Oid database)
+{
+	bool		pinned;
+
+	LWLockAcquire(area_slots_lock(), LW_EXCLUSIVE);
+	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	pinned = is_pinned(slot);
+	if (!pinned && slot->database == database)
+	{
+		free_inbox_list(slot->first_inbox);
+		free_inbox_list(slot->taken);
+		while (slot->first_bucket != AREA_NONE)
+		{
+			MBucket    *bucket = &area_buckets[slot->first_bucket];
+
+			area_free_pages(bucket->first_page);
+			bucket->npages = 0;
+			(void) staged_evict_locked(bucket);
+			directory_remove(slot, bucket);
+		}
+		slot->database = slot->journal = InvalidOid;
+	}
+	LWLockRelease(area_stream_lock(slot));
+	LWLockRelease(area_slots_lock());
+	return !pinned;
+}
+
+bool
 mbucket_forget(Oid journal)
 {
 	StreamSlot *slot = directory_slot(journal, false, false);
 
-	if (slot == NULL)
-		return;
-	LWLockAcquire(area_slots_lock(), LW_EXCLUSIVE);
-	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
-	for (int32 inbox = slot->first_inbox, next; inbox != AREA_NONE; inbox = next)
-	{
-		next = area_inbox[inbox].next;
-		area_free_inbox(inbox);
-	}
-	for (int32 inbox = slot->taken, next; inbox != AREA_NONE; inbox = next)
-	{
-		next = area_inbox[inbox].next;
-		area_free_inbox(inbox);
-	}
-	while (slot->first_bucket != AREA_NONE)
-	{
-		MBucket    *bucket = &area_buckets[slot->first_bucket];
+	return slot == NULL || forget_slot(slot, MyDatabaseId);
+}
 
-		area_free_pages(bucket->first_page);
-		bucket->npages = 0;
-		(void) staged_evict_locked(bucket);
-		directory_remove(slot, bucket);
+/* Nobody makes slots of that database any more, so they can be looked for without a lock. */
+bool
+mbucket_forget_database(Oid database)
+{
+	bool		all = true;
+
+	for (int32 i = 0; area != NULL && i < area->nslots; i++)
+		if (area_slots[i].database == database)
+			all &= forget_slot(&area_slots[i], database);
+	return all;
+}
+
+List *
+mbucket_databases(void)
+{
+	List	   *databases = NIL;
+
+	for (int32 i = 0; area != NULL && i < area->nslots; i++)
+	{
+		Oid			database;
+
+		LWLockAcquire(area_slots_lock(), LW_SHARED);
+		database = area_slots[i].database;
+		LWLockRelease(area_slots_lock());
+		if (OidIsValid(database))
+			databases = list_append_unique_oid(databases, database);
 	}
-	slot->database = slot->journal = InvalidOid;
-	LWLockRelease(area_stream_lock(slot));
-	LWLockRelease(area_slots_lock());
+	return databases;
 }

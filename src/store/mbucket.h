@@ -42,8 +42,17 @@ extern void mbucket_reclaim(Oid journal);
 /* The same of one bucket, after a transaction that moved it. */
 extern void mbucket_reclaim_one(Oid journal, int64 number);
 
-/* Forgets all of a journal's memory: it no longer exists (dropped, truncated). */
-extern void mbucket_forget(Oid journal);
+/*
+ * Forgets all of a journal's memory: it no longer exists (dropped, truncated). False: a process that
+ * needs no lock on the stream is looking at it at the moment; to be called again.
+ */
+extern bool mbucket_forget(Oid journal);
+
+/* The same of a database that was dropped. */
+extern bool mbucket_forget_database(Oid database);
+
+/* Databases that have entries in shared memory. Palloc'd list of OIDs. */
+extern List *mbucket_databases(void);
 
 /* Journals of this database that have entries in shared memory. Palloc'd list of OIDs;
  * a journal that its creating transaction has not committed yet is left out. */

@@ -130,19 +130,22 @@ stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 hi
 	return result;
 }
 
-int64
-stage_evict(Oid journal)
+void
+stage_evict(bool (*wanted) (void))
 {
-	StreamSlot *slot = directory_slot(journal, false, false);
-	int64	   *numbers;
-	int			n;
-	int64		pages = 0;
+	for (int32 i = 0; area != NULL && i < area->nslots && wanted(); i++)
+	{
+		StreamSlot *slot = &area_slots[i];
+		int64	   *numbers;
+		int			n;
 
-	if (slot == NULL)
-		return 0;
-	numbers = directory_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, &n);
-	for (int i = 0; i < n; i++)
-		pages += staged_evict(slot, numbers[i]);
-	pfree(numbers);
-	return pages * AREA_PAGE_SIZE;
+		/* without a lock: one that is another stream's by now is as good */
+		if (!OidIsValid(slot->database))
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		numbers = directory_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, &n);
+		for (int j = 0; j < n; j++)
+			(void) staged_evict(slot, numbers[j]);
+		pfree(numbers);
+	}
 }

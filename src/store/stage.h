@@ -74,7 +74,10 @@ extern StageResult stage_blocks(const StreamStorage *storage, const BlockRef *bl
 extern StageResult stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 high,
 							   StageSink sink, void *arg);
 
-/* Frees all copies that nobody is reading of a journal's stream. Returns bytes. */
-extern int64 stage_evict(Oid journal);
+/*
+ * Frees copies that nobody is reading, of whatever database, one stream after the other as long as "wanted" says
+ * so: all share the memory, and whoever left them behind may not be there any more.
+ */
+extern void stage_evict(bool (*wanted) (void));
 
 #endif							/* AION_STAGE_H */

@@ -95,6 +95,7 @@ make_database(Oid database)
 		entry->io = NULL;
 		entry->barred = 0;
 		entry->no_extension = false;
+		entry->io_unfinished = false;
 		entry->executions = 0;
 		pg_atomic_write_u32(&entry->database, database);
 	}
@@ -207,14 +208,20 @@ control_wake_scheduler(void)
 		SetLatch(latch);
 }
 
-void
+/* Under the lock, so that one that is leaving either sees its latch set or is seen to have left (worker.c). */
+bool
 control_wake_io(void)
 {
-	DatabaseEntry *entry = my_database();
-	Latch	   *latch = entry == NULL ? NULL : entry->io;
+	DatabaseEntry *entry;
+	Latch	   *latch;
 
+	LWLockAcquire(control->lock, LW_SHARED);
+	entry = control_find_database(MyDatabaseId);
+	latch = entry == NULL ? NULL : entry->io;
 	if (latch != NULL)
 		SetLatch(latch);
+	LWLockRelease(control->lock);
+	return latch != NULL;
 }
 
 void
@@ -239,6 +246,21 @@ control_no_extension(void)
 		if (control->streams[i].database == MyDatabaseId)
 			control->streams[i].stream = InvalidOid;
 	LWLockRelease(control->lock);
+}
+
+bool
+control_take_io_unfinished(void)
+{
+	DatabaseEntry *entry;
+	bool		unfinished;
+
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	entry = control_find_database(MyDatabaseId);
+	unfinished = entry != NULL && entry->io_unfinished;
+	if (unfinished)
+		entry->io_unfinished = false;
+	LWLockRelease(control->lock);
+	return unfinished;
 }
 
 bool

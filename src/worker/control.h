@@ -74,9 +74,11 @@ extern void control_wake(void);
 /* True if this database has a scheduler. */
 extern bool control_served(void);
 
-/* Sets the scheduler's (I/O worker's) latch in any case, if there is one. */
+/* Sets the scheduler's latch in any case, if there is one. */
 extern void control_wake_scheduler(void);
-extern void control_wake_io(void);
+
+/* The same of the I/O worker. False: there is none; one that starts will look at everything. */
+extern bool control_wake_io(void);
 
 /*
  * Scheduler: says whether control_wake() is to set its latch. The order is:
@@ -88,6 +90,9 @@ extern void control_sleep(bool wants_wake);
 
 /* Scheduler: there is no extension here. To be called before it leaves; the launcher starts it again on a poke only. */
 extern void control_no_extension(void);
+
+/* Scheduler: true once after an I/O worker of this database has left for any reason but want of work. */
+extern bool control_take_io_unfinished(void);
 
 /* True if this database's workers have to leave: it is barred (database DDL is under way). */
 extern bool control_barred(void);

@@ -24,10 +24,11 @@ typedef struct DatabaseEntry
 	pg_atomic_uint32 database;	/* atomic, written under the lock; InvalidOid: free */
 	pg_atomic_uint32 wants_wake;	/* atomic; scheduler and wakers */
 	Latch	   *volatile scheduler; /* written under the lock by the worker, read bare */
-	Latch	   *volatile io;	/* same */
 	/* under the lock: */
+	Latch	   *io;
 	int			barred;			/* number of statements that bar it */
 	bool		no_extension;	/* scheduler: it looked and there was none */
+	bool		io_unfinished;	/* an I/O worker has left although there may be something to do */
 	uint32		executions;		/* of windows, that took ... */
 	int32		execution_ms[POLICY_EXECUTIONS];	/* ... so long; of the latest, by number modulo size */
 } DatabaseEntry;

@@ -325,12 +325,15 @@ drop_unseen(void)
 	}
 }
 
-/* Journals in shared memory that are no stream's. "journals" was listed before the streams were. */
-static void
-forget_journals(List *journals)
+/*
+ * Journals in shared memory that are no stream's. "journals" was listed before the streams were. False: not all
+ * could be forgotten.
+ */
+static bool
+forget_journals(List *journals, List *streams)
 {
-	List	   *streams = sched_streams();
 	ListCell   *lc;
+	bool		all = true;
 
 	foreach(lc, journals)
 	{
@@ -341,8 +344,9 @@ forget_journals(List *journals)
 		foreach(ls, streams)
 			used |= ((SchedStream *) lfirst(ls))->storage.journal == journal;
 		if (!used)
-			mbucket_forget(journal);
+			all &= mbucket_forget(journal);
 	}
+	return all;
 }
 
 static void
@@ -377,8 +381,11 @@ definitions_reload(int64 now)
 	StartTransactionCommand();
 	scheduler.definitions_changed = false;
 	scheduler.reload_at = MONO_NEVER;
+	journals = mbucket_journals();
 	if (!extension_installed())
 	{
+		/* what is being looked at just now waits for the extension to be made again */
+		(void) forget_journals(journals, NIL);
 		CommitTransactionCommand();
 		return false;
 	}
@@ -389,7 +396,6 @@ definitions_reload(int64 now)
 		scheduler.reload_at = now + LOCKED_DELAY;
 		return true;
 	}
-	journals = mbucket_journals();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	mark_unseen();
 	all = note_streams(stream_list());
@@ -403,9 +409,7 @@ definitions_reload(int64 now)
 			note_view(def, stream, now);
 	}
 	drop_unseen();
-	if (all)
-		forget_journals(journals);
-	else
+	if (!all || !forget_journals(journals, sched_streams()))
 		scheduler.reload_at = now + LOCKED_DELAY;
 	view_forget_dropped();
 	PopActiveSnapshot();

@@ -497,8 +497,7 @@ destage_planned(const StreamFacts *facts, int n)
 		streams[nstreams++].bucket_width = memory->bucket_width;
 	}
 	/* copies can be had again; they must not drive out what the journal alone would be left to hold */
-	for (int i = 0; i < n && destage_memory_short(); i++)
-		(void) stage_evict(facts[i].journal);
+	stage_evict(destage_memory_short);
 	plan = destage_plan(streams, nstreams);
 	again = plan->again_ms;
 	tasks = palloc0(Max(plan->n, 1) * sizeof(IOTask));
@@ -640,9 +639,10 @@ io_run_once(void)
 long
 io_kick(void)
 {
-	if (worker_start(WORKER_IO, MyDatabaseId, 1) == 0)
+	/* one that has left in between is followed by another */
+	if (worker_start(WORKER_IO, MyDatabaseId, 1) == 0 ||
+		(!control_wake_io() && worker_start(WORKER_IO, MyDatabaseId, 1) == 0))
 		return io_run_once();
-	control_wake_io();
 	return -1;
 }
 
@@ -687,7 +687,10 @@ aion_io_main(Datum main_arg)
 		if (again >= 0 || now < busy_at)
 			busy_at = now;
 		else if (now - busy_at >= IDLE_MS * INT64CONST(1000))
+		{
+			worker_out_of_work();
 			break;
+		}
 		worker_sleep(again >= 0 ? again : IDLE_MS - (now - busy_at) / 1000 + 1,
 					 PG_WAIT_EXTENSION);
 	}

@@ -24,8 +24,17 @@
 
 #define QUEUE_NAME "aion I/O queue"
 
-/* A late event can be one for very many windows: so many slots are left to what is wanted now. */
-#define PRESTAGE_RESERVE (IO_REQUESTS / 2)
+/*
+ * So many slots a kind leaves to those that need them more. What is wanted now may have all. A late event can
+ * be one for very many windows. The jobs of I/O workers stand here only to be seen.
+ */
+static const int reserves[IO_KINDS] = {
+	[IO_STAGE] = 0,
+	[IO_PRESTAGE] = IO_REQUESTS / 2,
+	[IO_LATE] = IO_REQUESTS * 3 / 4,
+	[IO_DESTAGE] = IO_REQUESTS * 3 / 4,
+	[IO_PURGE] = IO_REQUESTS * 3 / 4,
+};
 
 typedef struct QueueSlot
 {
@@ -122,7 +131,7 @@ io_queue_post(const IORequest *request, bool wait)
 			slot = &queue->slots[i];
 			nfree++;
 		}
-	if (slot != NULL && (request->kind != IO_PRESTAGE || nfree > PRESTAGE_RESERVE))
+	if (slot != NULL && nfree > reserves[request->kind])
 	{
 		slot->database = MyDatabaseId;
 		slot->pid = request->kind > IO_PRESTAGE ? MyProcPid : 0;

@@ -25,6 +25,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "store/mbucket.h"
 #include "stream/stream.h"
 #include "worker/control.h"
 #include "worker/database_ddl.h"
@@ -56,10 +57,15 @@ typedef struct KnownDatabase
 
 static HTAB *known;
 
-/* Brings "known" up to date with pg_database. */
+/*
+ * Brings "known" up to date with pg_database, and forgets the memory of databases that are not there any
+ * more.
+ */
 static void
 list_databases(void)
 {
+	List	   *gone;
+	ListCell   *lc;
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
@@ -71,6 +77,8 @@ list_databases(void)
 		entry->listed = false;
 
 	StartTransactionCommand();
+	/* before the look at pg_database, which then shows each that exists */
+	gone = mbucket_databases();
 	(void) GetTransactionSnapshot();
 	rel = table_open(DatabaseRelationId, AccessShareLock);
 	scan = table_beginscan_catalog(rel, 0, NULL);
@@ -79,6 +87,7 @@ list_databases(void)
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
 		bool		found;
 
+		gone = list_delete_oid(gone, form->oid);
 		/* A limit below -1 marks one that DROP DATABASE left half-done. */
 		if (form->datistemplate || !form->datallowconn || form->datconnlimit < -1)
 			continue;
@@ -92,6 +101,9 @@ list_databases(void)
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
+	/* what is being looked at just now waits for the next time */
+	foreach(lc, gone)
+		(void) mbucket_forget_database(lfirst_oid(lc));
 	CommitTransactionCommand();
 }
 

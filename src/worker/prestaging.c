@@ -53,7 +53,7 @@ ask(Window *window, int64 deadline, int64 now)
 	request.deadline = GetCurrentTimestamp() + (deadline - now);
 	window->prestage = io_queue_post(&request, false);
 	if (window->prestage != 0)
-		control_wake_io();
+		(void) control_wake_io();
 }
 
 /* A window that fired on time has a late event, and a time at which it will be executed. */

@@ -163,10 +163,7 @@ wants_fold(SchedStream *stream, int64 now)
 	return true;
 }
 
-/*
- * True if the I/O worker is gone, be it killed, with something left to do. Its exit has woken us. A bucket
- * that is past and was not destaged is not seen here: it waits for the next change.
- */
+/* True if the I/O worker is gone, or never came, with something left to do that was asked for. */
 static bool
 io_is_lost(const SchedStream *stream)
 {
@@ -199,7 +196,8 @@ publish_all(int64 now)
 								   now >= stream->fold_deadline))
 			stream->fold_first = false;
 	}
-	if (destage_settings_changed())
+	/* the exit of one that was ended has woken us: buckets that it was to destage are seen by the next one alone */
+	if (destage_settings_changed() || control_take_io_unfinished())
 		scheduler.io_wanted = true;
 	if (scheduler.io_wanted || now >= scheduler.io_at)
 	{

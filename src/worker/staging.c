@@ -47,7 +47,7 @@ post(const IORequest *request, bool wait)
 		return 0;
 	number = io_queue_post(request, wait);
 	if (number != 0)
-		control_wake_io();
+		(void) control_wake_io();
 	return number;
 }
 
@@ -138,7 +138,7 @@ staging_stage_range(const StreamStorage *storage, int64 low, int64 high, int64 t
 			}
 			/* now and then, in case that the worker has left between two requests */
 			if (worker_start(WORKER_IO, MyDatabaseId, 1) > 0)
-				control_wake_io();
+				(void) control_wake_io();
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 							 timeout_ms < 0 ? 1000 : Min(1000, timeout_ms), PG_WAIT_EXTENSION);
 			ResetLatch(MyLatch);

@@ -61,6 +61,9 @@ static const RoleProperties roles[WORKER_ROLES] = {
 /* This process's slot, if it is a worker. */
 static WorkerSlot *my_slot = NULL;
 
+/* It is about to leave for want of work. */
+static bool out_of_work = false;
+
 /* ---- starting others ---- */
 
 /* Live, or being started and not lost. Under the lock. */
@@ -315,7 +318,11 @@ leave(int code, Datum arg)
 		else
 			wake = entry->scheduler;
 		if (slot->role == WORKER_IO)
+		{
 			entry->io = NULL;
+			/* somebody may have had news for it since it looked */
+			entry->io_unfinished |= !out_of_work || MyLatch->is_set;
+		}
 	}
 	control_jobs_abandon();
 	LWLockRelease(control->lock);
@@ -428,6 +435,12 @@ worker_tick(void)
 	}
 	if (OidIsValid(MyDatabaseId) && control_barred())
 		proc_exit(0);
+}
+
+void
+worker_out_of_work(void)
+{
+	out_of_work = true;
 }
 
 void

@@ -63,6 +63,9 @@ extern void worker_begin(WorkerRole role, Datum main_arg);
 /* Once per turn: interrupts, configuration file; leaves (proc_exit(0)) if the database is barred. */
 extern void worker_tick(void);
 
+/* I/O worker: it leaves now because there is nothing to do; any other end makes the scheduler see to what is left. */
+extern void worker_out_of_work(void);
+
 /* Sleeps until the latch is set or ms (-1: for ever) have passed; resets the latch. Shows "idle". */
 extern void worker_sleep(long ms, uint32 wait_event_info);
 
