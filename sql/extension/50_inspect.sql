@@ -152,7 +152,7 @@ COMMENT ON VIEW aion.io IS 'requests to the I/O worker of this database that are
 COMMENT ON COLUMN aion.io.kind IS
 	'in order of priority: stage, prestage (compressed blocks to memory), late (journal to compressed blocks), destage (memory to compressed blocks), purge; and what serializers did for these in the whole server: compress, decompress';
 COMMENT ON COLUMN aion.io.state IS 'queued, running, or done: all of the kind since the server''s start';
-COMMENT ON COLUMN aion.io.bytes IS 'copied or written so far; of compress and decompress: bytes that are not compressed';
+COMMENT ON COLUMN aion.io.bytes IS 'so far; of stage and prestage as on disk, of destage in memory, of compress and decompress without compression';
 COMMENT ON COLUMN aion.io.wait IS 'how long it has been, or was, queued';
 COMMENT ON COLUMN aion.io.wait_p50 IS 'median of the times that requests were queued, up to the next power of two';
 COMMENT ON COLUMN aion.io.service_p50 IS 'the same of the times that they took then';
