@@ -82,7 +82,14 @@ sql('CREATE EXTENSION IF NOT EXISTS aion', 'other');
 create_stream('other');
 add(200, 'other');
 sql("SELECT aion.sync('s'); SELECT aion.destage('s')", 'other');
-ok(sql("SELECT aion.stage('s', '2024-01-01', '2025-01-01')", 'other') > 1024 * 1024, 'another database has copies of blocks');
+# as soon as what was truncated above has been forgotten there is room
+for (1 .. 100)
+{
+	sql("SELECT aion.stage('s', '2024-01-01', '2025-01-01')", 'other');
+	last if sql('SELECT coalesce(sum(staged_bytes), 0) FROM aion.buckets', 'other') > 1024 * 1024;
+	usleep(100_000);
+}
+ok(sql('SELECT coalesce(sum(staged_bytes), 0) FROM aion.buckets', 'other') > 1024 * 1024, 'another database has copies of blocks');
 add(200);
 sql("SELECT aion.advance_watermark('s', '2024-03-01 00:00:01'); SELECT aion.sync('s')");
 $node->poll_query_until('other', 'SELECT coalesce(sum(staged_bytes), 0) = 0 FROM aion.buckets');
