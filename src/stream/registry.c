@@ -38,6 +38,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -423,10 +424,22 @@ transaction_ended(XactEvent event, void *arg)
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
 		return;
 	retired_are_old = true;
-	/* not before the commit: the scheduler would look, see the old definitions, and sleep on */
-	if (definitions_changed && event == XACT_EVENT_COMMIT && stream_wake_hook != NULL)
-		stream_wake_hook();
+	if (event != XACT_EVENT_COMMIT)
+		definitions_changed = false;
+}
+
+/*
+ * Wakes the scheduler for definitions that a commit has changed. Not before the commit's invalidations
+ * were sent, which is after the callback above: woken sooner it would look, see none, and sleep on.
+ */
+static void
+transaction_released(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
+{
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level || !definitions_changed)
+		return;
 	definitions_changed = false;
+	if (is_commit && stream_wake_hook != NULL)
+		stream_wake_hook();
 }
 
 /* Called once, from _PG_init. */
@@ -440,4 +453,5 @@ stream_registry_init(void)
 	cache = hash_create("aion streams", 16, &control, HASH_ELEM | HASH_BLOBS);
 	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
 	RegisterXactCallback(transaction_ended, NULL);
+	RegisterResourceReleaseCallback(transaction_released, NULL);
 }

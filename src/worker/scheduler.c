@@ -26,6 +26,7 @@
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
+#include "debug_point.h"
 #include "worker/io_queue.h"
 #include "worker/scheduler.h"
 #include "worker/worker.h"
@@ -217,6 +218,7 @@ turn(void)
 	dispatch_windows(now);
 	MemoryContextSwitchTo(turn_context);
 	prestage_finals(now);
+	DEBUG_POINT("scheduler-turned");
 	return true;
 }
 
@@ -251,8 +253,9 @@ sleep_until_due(void)
 	{
 		/* Who commits after this sets the latch; who did before is found by the second look. */
 		control_sleep(true);
+		accept_invalidations();
 		due = due_streams(now, &pass_next, &known);
-		if (due != NIL || known)
+		if (due != NIL || known || scheduler.definitions_changed)
 			next = now;
 	}
 	if (next > now)

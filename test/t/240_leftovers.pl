@@ -76,6 +76,42 @@ for my $way ('DROP DATABASE other', 'DROP EXTENSION aion CASCADE', 'DROP FOREIGN
 	memory_comes_back("$way: and gives it back");
 }
 
+# ---- copies that nobody reads in a database that sleeps ------------------------------------------------------------------
+
+sql('CREATE EXTENSION IF NOT EXISTS aion', 'other');
+create_stream('other');
+add(200, 'other');
+sql("SELECT aion.sync('s'); SELECT aion.destage('s')", 'other');
+# as soon as what was truncated above has been forgotten there is room
+for (1 .. 100)
+{
+	sql("SELECT aion.stage('s', '2024-01-01', '2025-01-01')", 'other');
+	last if sql('SELECT coalesce(sum(staged_bytes), 0) FROM aion.buckets', 'other') > 1024 * 1024;
+	usleep(100_000);
+}
+ok(sql('SELECT coalesce(sum(staged_bytes), 0) FROM aion.buckets', 'other') > 1024 * 1024, 'another database has copies of blocks');
+add(200);
+sql("SELECT aion.advance_watermark('s', '2024-03-01 00:00:01'); SELECT aion.sync('s')");
+$node->poll_query_until('other', 'SELECT coalesce(sum(staged_bytes), 0) = 0 FROM aion.buckets');
+is(sql('SELECT coalesce(sum(staged_bytes), 0) FROM aion.buckets', 'other'), '0', 'they make room when memory is short');
+is(sql('SELECT count(*) FROM s', 'other'), '2000', 'and nothing is lost');
+
+# ---- a definition that changes just before the scheduler sleeps ------------------------------------------------------------
+
+sql("TRUNCATE s; INSERT INTO s VALUES ('2024-03-01 00:30', 1, ''); SELECT aion.advance_watermark('s', '2024-03-01 01:00')");
+sql("SELECT aion.sync('s')");
+arm_fault($node, 'scheduler-turned', 'wait');
+# wakes it, with nothing to do
+$node->reload;
+wait_for_fault($node, 'scheduler-turned');
+sql("SELECT aion.create_view('v', 'SELECT count(*) AS n FROM s', aion.tumbling('1 hour'))");
+my $from = time;
+release_fault($node, 'scheduler-turned');
+# nothing that asks wakes it
+wait_until($node, 'SELECT count(*) = 1 FROM v', 'the new view has its result');
+cmp_ok(time - $from, '<', 30, 'without waiting for something else to happen');
+sql('DROP VIEW v');
+
 # ---- an I/O worker that is ended, when nothing else happens ----------------------------------------------------------------
 
 sql('ALTER SYSTEM SET aion.destage_policy = standard');
