@@ -217,8 +217,9 @@ struct EventProjection
 	const EventLayout *layout;
 	int			natts;			/* up to the last column that is wanted */
 	bool		fixed;			/* all have fixed offsets in an event without nulls */
+	bool	   *wanted;			/* by column, from 0 */
 	int			n;
-	int			columns[FLEXIBLE_ARRAY_MEMBER];	/* from 0 */
+	int			columns[FLEXIBLE_ARRAY_MEMBER];	/* those that are wanted */
 };
 
 EventProjection *
@@ -227,12 +228,14 @@ event_projection(const EventLayout *layout, const Bitmapset *columns)
 	int			natts = layout->stored->natts;
 	EventProjection *projection = palloc0(offsetof(EventProjection, columns) + sizeof(int) * natts);
 
+	projection->wanted = palloc0(sizeof(bool) * Max(natts, 1));
 	projection->layout = layout;
 	projection->fixed = true;
 	for (int i = 0; i < natts; i++)
 	{
 		if (columns && !bms_is_member(i + 1, columns))
 			continue;
+		projection->wanted[i] = true;
 		projection->columns[projection->n++] = i;
 		projection->natts = i + 1;
 		projection->fixed &= layout->columns[i].offset >= 0;
@@ -248,6 +251,8 @@ event_project(const EventProjection *projection, const Event *event, Datum *valu
 	if (!projection->fixed || event->hasnull || event->natts < projection->natts)
 	{
 		event_deform(projection->layout, event, projection->natts, values, isnull);
+		for (int i = 0; i < projection->natts; i++)
+			isnull[i] |= !projection->wanted[i];
 		return;
 	}
 	for (int i = 0; i < projection->n; i++)

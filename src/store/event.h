@@ -64,7 +64,8 @@ extern void event_deform(const EventLayout *layout, const Event *event, int natt
 
 /*
  * The same of certain columns alone (attribute numbers; NULL: all), which is cheaper where all of
- * them lie at fixed offsets. Others' values and nulls are undefined afterwards. Palloc'd.
+ * them lie at fixed offsets. Others stay, or become, NULL: whoever copies the row copies them, too.
+ * Palloc'd.
  */
 typedef struct EventProjection EventProjection;
 
