@@ -762,6 +762,7 @@ mbucket_forget_database(Oid database)
 	return all;
 }
 
+/* Without a lock: a slot that is given to somebody meanwhile is of a database that exists. */
 List *
 mbucket_databases(void)
 {
@@ -769,11 +770,8 @@ mbucket_databases(void)
 
 	for (int32 i = 0; area != NULL && i < area->nslots; i++)
 	{
-		Oid			database;
+		Oid			database = area_slots[i].database;
 
-		LWLockAcquire(area_slots_lock(), LW_SHARED);
-		database = area_slots[i].database;
-		LWLockRelease(area_slots_lock());
 		if (OidIsValid(database))
 			databases = list_append_unique_oid(databases, database);
 	}

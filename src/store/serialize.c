@@ -259,18 +259,26 @@ serialize_decompress(StreamSlot *slot, int64 bucket, int64 id, const char *data,
 
 /* ---- serializers ---- */
 
+/* This process does not wait for a task (any more). Under the lock, exclusively. */
+static void
+leave_idle(void)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < queue->nidle; i++)
+		if (queue->idle[i] != MyLatch)
+			queue->idle[kept++] = queue->idle[i];
+	queue->nidle = kept;
+}
+
 /* Takes the first task by kind and age; if there is none, the latch will be set for the next. */
 static bool
 take(Task *task)
 {
 	Task	   *best = NULL;
-	int			nidle = 0;
 
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < queue->nidle; i++)
-		if (queue->idle[i] != MyLatch)
-			queue->idle[nidle++] = queue->idle[i];
-	queue->nidle = nidle;
+	leave_idle();
 	for (int i = 0; i < MAX_TASKS; i++)
 	{
 		Task	   *candidate = &queue->tasks[i];
@@ -393,13 +401,8 @@ serialize_next(void)
 void
 serialize_abandon(void)
 {
-	int			nidle = 0;
-
 	LWLockAcquire(queue->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < queue->nidle; i++)
-		if (queue->idle[i] != MyLatch)
-			queue->idle[nidle++] = queue->idle[i];
-	queue->nidle = nidle;
+	leave_idle();
 	LWLockRelease(queue->lock);
 	end_taken(0, 0);
 }

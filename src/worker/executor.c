@@ -72,7 +72,6 @@ aion_executor_main(Datum main_arg)
 	{
 		Job			job;
 		int			slot;
-		long		idle_ms;
 
 		worker_tick();
 		MemoryContextSwitchTo(turn);
@@ -87,10 +86,8 @@ aion_executor_main(Datum main_arg)
 			idle_since = GetCurrentTimestamp();
 			continue;
 		}
-		idle_ms = (GetCurrentTimestamp() - idle_since) / 1000;
-		if (idle_ms < 0 || idle_ms >= IDLE_MS)
+		if (!worker_sleep_idle(idle_since, IDLE_MS))
 			break;
-		worker_sleep(IDLE_MS - idle_ms, PG_WAIT_EXTENSION);
 	}
 	/* A job that comes now finds the scheduler woken by the exit callback. */
 	proc_exit(0);

@@ -633,7 +633,7 @@ io_run_once(void)
 	PG_END_TRY();
 	for (int i = 0; i < n; i++)
 		again = sooner(again, tend_stream(&facts[i], vacuum_stream));
-	return facts_changed(facts, n) || io_queue_waiting(IO_PRESTAGE) ? 0 : again;
+	return facts_changed(facts, n) || io_queue_waiting() ? 0 : again;
 }
 
 long

@@ -190,7 +190,7 @@ io_queue_urgent(void)
 }
 
 bool
-io_queue_waiting(IOKind last)
+io_queue_waiting(void)
 {
 	bool		waiting = false;
 
@@ -199,7 +199,7 @@ io_queue_waiting(IOKind last)
 	LWLockAcquire(queue->lock, LW_SHARED);
 	for (int i = 0; i < IO_REQUESTS && !waiting; i++)
 		waiting = queue->slots[i].state == IO_STATE_QUEUED &&
-			queue->slots[i].database == MyDatabaseId && queue->slots[i].request.kind <= last;
+			queue->slots[i].database == MyDatabaseId && queue->slots[i].request.kind <= IO_PRESTAGE;
 	LWLockRelease(queue->lock);
 	return waiting;
 }

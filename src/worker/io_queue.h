@@ -85,8 +85,8 @@ extern bool io_queue_start(uint64 number);
 /* Without a lock. False: nothing is to be staged. True: perhaps; it may be another database's. */
 extern bool io_queue_urgent(void);
 
-/* True if something of the kinds up to "last", IO_PRESTAGE at most, is queued. */
-extern bool io_queue_waiting(IOKind last);
+/* True if something is queued that is to be staged for this database. */
+extern bool io_queue_waiting(void);
 
 /* Counts what was done for a running request; false: nobody wants the rest of it. */
 extern bool io_queue_progress(uint64 number, int64 bytes, int64 events);

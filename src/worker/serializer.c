@@ -91,7 +91,6 @@ aion_serializer_main(Datum main_arg)
 	{
 		bool		found;
 		long		pause;
-		long		idle_ms;
 
 		worker_tick();
 		MemoryContextSwitchTo(turn);
@@ -109,10 +108,8 @@ aion_serializer_main(Datum main_arg)
 			idle_since = GetCurrentTimestamp();
 			continue;
 		}
-		idle_ms = (GetCurrentTimestamp() - idle_since) / 1000;
-		if (idle_ms < 0 || idle_ms >= IDLE_MS)
+		if (!worker_sleep_idle(idle_since, IDLE_MS))
 			break;
-		worker_sleep(IDLE_MS - idle_ms, PG_WAIT_EXTENSION);
 	}
 	/* A task that comes now is taken back by whoever posted it. */
 	proc_exit(0);

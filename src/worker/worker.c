@@ -456,6 +456,17 @@ worker_sleep(long ms, uint32 wait_event_info)
 	CHECK_FOR_INTERRUPTS();
 }
 
+bool
+worker_sleep_idle(TimestampTz idle_since, long limit_ms)
+{
+	int64		idle_ms = (GetCurrentTimestamp() - idle_since) / 1000;
+
+	if (idle_ms < 0 || idle_ms >= limit_ms)
+		return false;
+	worker_sleep(limit_ms - idle_ms, PG_WAIT_EXTENSION);
+	return true;
+}
+
 /* Harmless in a process that is no worker. */
 void
 worker_state(const char *state)

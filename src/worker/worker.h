@@ -69,6 +69,12 @@ extern void worker_out_of_work(void);
 /* Sleeps until the latch is set or ms (-1: for ever) have passed; resets the latch. Shows "idle". */
 extern void worker_sleep(long ms, uint32 wait_event_info);
 
+/*
+ * Sleeps, as nothing has been to do since idle_since. False, at once: that is limit_ms ago (or the clock
+ * went back), so the worker leaves.
+ */
+extern bool worker_sleep_idle(TimestampTz idle_since, long limit_ms);
+
 /* What the worker does, for aion.workers and pg_stat_activity; NULL: idle. */
 extern void worker_state(const char *state);
 

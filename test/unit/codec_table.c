@@ -10,6 +10,14 @@
 
 uint64_t	seed = 42;
 
+void
+take_seed(int argc, char **argv)
+{
+	if (argc > 1)
+		seed = strtoull(argv[1], NULL, 10);
+	printf("# seed %llu\n", (unsigned long long) seed);
+}
+
 /* ---- memory that counts, and fails on demand ---- */
 
 long		allocs_left = -1;
@@ -124,6 +132,16 @@ make_table(int ncols, uint32_t nrows)
 					make_value(pattern, table.descs[col].width, row, k);
 	}
 	return table;
+}
+
+/* A table of random columns, with as many rows as something changes at; every twentieth may be large. */
+Table
+make_table_of_edge_size(int i)
+{
+	static const uint32_t sizes[] = {0, 1, 2, 7, 8, 9, 255, 256, 257, 1000, 3000};
+	int			ncols = (int) (random_u64(&seed) % MAX_COLUMNS) + 1;
+
+	return make_table(ncols, sizes[random_u64(&seed) % (i % 20 ? 9 : 11)]);
 }
 
 /* Free the values. */

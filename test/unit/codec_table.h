@@ -44,8 +44,9 @@ typedef struct Table
 	Value	   *values;			/* row by row */
 } Table;
 
-/* Of all random numbers. */
+/* Of all random numbers; the first argument, if there is one. */
 extern uint64_t seed;
+extern void take_seed(int argc, char **argv);
 
 /* Memory that counts, and fails on demand. */
 extern const CodecMemory memory;
@@ -56,6 +57,7 @@ extern Value value_of(const void *bytes, size_t len);
 extern Value make_value(Pattern pattern, int32_t width, uint32_t row,
 						uint32_t k);
 extern Table make_table(int ncols, uint32_t nrows);
+extern Table make_table_of_edge_size(int i);
 extern void free_table(Table *table);
 extern CodecStatus add_rows(BlockEncoder *encoder, const Table *table);
 extern void *encode_table(const Table *table, bool compress, size_t *len,

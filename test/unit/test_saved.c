@@ -56,13 +56,11 @@ same_saved(BlockEncoder *encoder, const Table *table, bool compress)
 static void
 test_same(void)
 {
-	static const uint32_t sizes[] = {0, 1, 2, 7, 8, 9, 255, 256, 257, 1000, 3000};
 	int			bad = 0;
 
 	for (int i = 0; i < 500; i++)
 	{
-		Table		table = make_table((int) (random_u64(&seed) % MAX_COLUMNS) + 1,
-									   sizes[random_u64(&seed) % (i % 20 ? 9 : 11)]);
+		Table		table = make_table_of_edge_size(i);
 		BlockEncoder *encoder = block_encoder_create(table.ncols, table.descs,
 													 &memory);
 
@@ -143,9 +141,7 @@ test_refused(void)
 int
 main(int argc, char **argv)
 {
-	if (argc > 1)
-		seed = strtoull(argv[1], NULL, 10);
-	printf("# seed %llu\n", (unsigned long long) seed);
+	take_seed(argc, argv);
 	test_same();
 	test_edges();
 	test_refused();

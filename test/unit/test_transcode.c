@@ -95,13 +95,11 @@ both_transcode(const Table *table)
 static void
 test_transcoding(void)
 {
-	static const uint32_t sizes[] = {0, 1, 2, 7, 8, 9, 255, 256, 257, 1000, 3000};
 	int			bad = 0;
 
 	for (int i = 0; i < 500; i++)
 	{
-		Table		table = make_table((int) (random_u64(&seed) % MAX_COLUMNS) + 1,
-									   sizes[random_u64(&seed) % (i % 20 ? 9 : 11)]);
+		Table		table = make_table_of_edge_size(i);
 
 		bad += !both_transcode(&table);
 		free_table(&table);
@@ -357,9 +355,7 @@ test_overlapping(void)
 int
 main(int argc, char **argv)
 {
-	if (argc > 1)
-		seed = strtoull(argv[1], NULL, 10);
-	printf("# seed %llu\n", (unsigned long long) seed);
+	take_seed(argc, argv);
 	test_transcoding();
 	test_edges();
 	test_compress();
