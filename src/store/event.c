@@ -68,6 +68,15 @@ values_offset(const EventLayout *layout, bool hasnull)
 	return MAXALIGN(sizeof(Event) + (hasnull ? BITMAPLEN(layout->natts) : 0));
 }
 
+static bool
+has_nulls(const EventLayout *layout, const bool *isnull)
+{
+	for (int i = 0; i < layout->natts; i++)
+		if (isnull[i])
+			return true;
+	return false;
+}
+
 /* The value in one piece: out of a TOAST table (it may stay compressed), or of its expanded form. */
 static Datum
 flatten(Datum value)
@@ -80,18 +89,17 @@ flatten(Datum value)
 }
 
 Size
-event_measure(const EventLayout *layout, Datum *values, const bool *isnull, bool *hasnull)
+event_measure(const EventLayout *layout, Datum *values, const bool *isnull)
 {
 	Size		size = 0;
 
-	*hasnull = false;
 	for (int i = 0; i < layout->natts; i++)
 	{
 		const ColumnLayout *column = &layout->columns[i];
 
 		if (isnull[i])
-			*hasnull = true;
-		else if (column->length > 0)
+			continue;
+		if (column->length > 0)
 			size = COLUMN_ALIGN(column, size) + column->length;
 		else if (column->length == -1)
 		{
@@ -109,7 +117,7 @@ event_measure(const EventLayout *layout, Datum *values, const bool *isnull, bool
 		else
 			size += strlen(DatumGetCString(values[i])) + 1;
 	}
-	size += values_offset(layout, *hasnull);
+	size += values_offset(layout, has_nulls(layout, isnull));
 	if (size > EVENT_MAX_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -118,9 +126,12 @@ event_measure(const EventLayout *layout, Datum *values, const bool *isnull, bool
 	return size;
 }
 
-/* Writes one value at offset "at" of data, and returns the offset behind it. */
+/*
+ * Writes one value at offset "at" of data, and returns the offset behind it; more than "room" if there is
+ * no place for it there, and nothing is written then.
+ */
 static inline Size
-pack_value(const ColumnLayout *column, Datum datum, char *data, Size at)
+pack_value(const ColumnLayout *column, Datum datum, char *data, Size at, Size room)
 {
 	char	   *value = DatumGetPointer(datum);
 	Size		size;
@@ -128,7 +139,8 @@ pack_value(const ColumnLayout *column, Datum datum, char *data, Size at)
 	if (column->byval)
 	{
 		at = COLUMN_ALIGN(column, at);
-		store_att_byval(data + at, datum, column->length);
+		if (at + column->length <= room)
+			store_att_byval(data + at, datum, column->length);
 		return at + column->length;
 	}
 	if (column->length == -1)
@@ -136,10 +148,15 @@ pack_value(const ColumnLayout *column, Datum datum, char *data, Size at)
 		if (column->packable && VARATT_CAN_MAKE_SHORT(value))
 		{
 			size = VARATT_CONVERTED_SHORT_SIZE(value);
-			SET_VARSIZE_SHORT(data + at, size);
-			memcpy(data + at + 1, VARDATA(value), size - 1);
+			if (at + size <= room)
+			{
+				SET_VARSIZE_SHORT(data + at, size);
+				memcpy(data + at + 1, VARDATA(value), size - 1);
+			}
 			return at + size;
 		}
+		if (VARATT_IS_EXTERNAL(value))
+			return SIZE_MAX;
 		if (!VARATT_IS_SHORT(value))
 			at = COLUMN_ALIGN(column, at);
 		size = VARSIZE_ANY(value);
@@ -151,32 +168,40 @@ pack_value(const ColumnLayout *column, Datum datum, char *data, Size at)
 	}
 	else
 		size = strlen(value) + 1;
-	memcpy(data + at, value, size);
+	if (at + size <= room)
+		memcpy(data + at, value, size);
 	return at + size;
 }
 
-void
-event_pack(const EventLayout *layout, const Datum *values, const bool *isnull, bool hasnull,
-		   char *place, Size length)
+Size
+event_pack(const EventLayout *layout, const Datum *values, const bool *isnull, char *place, Size room)
 {
 	Event	   *event = (Event *) place;
-	Size		offset = values_offset(layout, hasnull);
 	bits8	   *present = (bits8 *) (event + 1);
+	bool		hasnull = has_nulls(layout, isnull);
+	Size		offset = values_offset(layout, hasnull);
 	Size		at = 0;
 
-	event->length = length;
-	event->natts = layout->natts;
-	event->hasnull = hasnull;
-	event->offset = offset / MAXIMUM_ALIGNOF;
+	if (offset > room)
+		return 0;
 	for (int i = 0; i < layout->natts; i++)
 	{
 		if (isnull[i])
 			continue;
 		if (hasnull)
 			present[i >> 3] |= 1 << (i & 7);
-		at = pack_value(&layout->columns[i], values[i], place + offset, at);
+		at = pack_value(&layout->columns[i], values[i], place + offset, at, room - offset);
+		if (at > room - offset)
+		{
+			memset(place, 0, room);
+			return 0;
+		}
 	}
-	Assert(offset + at == length);
+	event->length = offset + at;
+	event->natts = layout->natts;
+	event->hasnull = hasnull;
+	event->offset = offset / MAXIMUM_ALIGNOF;
+	return event->length;
 }
 
 void

@@ -49,14 +49,16 @@ extern EventLayout *event_layout(const StreamStorage *storage);
 /*
  * Length of the event that these values make; it takes MAXALIGN of that. Values
  * that are out of line or expanded are replaced in "values" by flat copies (in
- * the current context). *hasnull is for event_pack().
+ * the current context).
  */
-extern Size event_measure(const EventLayout *layout, Datum *values, const bool *isnull,
-						  bool *hasnull);
+extern Size event_measure(const EventLayout *layout, Datum *values, const bool *isnull);
 
-/* Writes the event, of event_measure()'s length, to a MAXALIGNed place of zeroed bytes. */
-extern void event_pack(const EventLayout *layout, const Datum *values, const bool *isnull,
-					   bool hasnull, char *place, Size length);
+/*
+ * Writes the event to a MAXALIGNed place of "room" zeroed bytes and returns its length. Returns 0, and
+ * leaves zeroed bytes, if it does not fit or a value is not flat: neither can be after event_measure().
+ */
+extern Size event_pack(const EventLayout *layout, const Datum *values, const bool *isnull,
+					   char *place, Size room);
 
 /* The first natts columns; pass-by-reference values point into the event. */
 extern void event_deform(const EventLayout *layout, const Event *event, int natts,

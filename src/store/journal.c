@@ -11,7 +11,6 @@
 
 #include "access/detoast.h"
 #include "access/heapam.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
@@ -190,10 +189,8 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 }
 
 void
-journal_write(const StreamStorage *storage, JournalWriter *writer, const JournalRun *runs, int nruns)
+journal_write(Relation journal, JournalWriter *writer, const JournalRun *runs, int nruns)
 {
-	Relation	journal = table_open(storage->journal, NoLock);
-
 	if (!writer->begun)
 		writer_begin(writer, journal);
 
@@ -209,7 +206,6 @@ journal_write(const StreamStorage *storage, JournalWriter *writer, const Journal
 		i += n;
 	}
 	flush_number++;
-	table_close(journal, NoLock);
 }
 
 void

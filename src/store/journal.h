@@ -76,8 +76,7 @@ typedef struct JournalWriter
  * Writes runs to the journal and, where there is room, to memory, under the
  * current (sub)transaction. The caller holds RowExclusiveLock on the journal.
  */
-extern void journal_write(const StreamStorage *storage, JournalWriter *writer,
-						  const JournalRun *runs, int nruns);
+extern void journal_write(Relation journal, JournalWriter *writer, const JournalRun *runs, int nruns);
 
 /* Writes accounted events back that were left of a tuple when others were set aside. */
 extern void journal_write_rest(const StreamStorage *storage, Relation journal,

@@ -280,13 +280,11 @@ readd_block(PBucketWriter *writer, PBucketReader *reader, HeapTuple row, TupleTa
 	while (pbucket_reader_next(reader, slot))
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);
-		bool		hasnull;
-		Size		length = event_measure(writer->layout, slot->tts_values, slot->tts_isnull,
-										   &hasnull);
+		Size		length = event_measure(writer->layout, slot->tts_values, slot->tts_isnull);
 		Size		size = MAXALIGN(length);
 		char	   *event = palloc_extended(size, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 
-		event_pack(writer->layout, slot->tts_values, slot->tts_isnull, hasnull, event, length);
+		event_pack(writer->layout, slot->tts_values, slot->tts_isnull, event, length);
 		MemoryContextSwitchTo(old);
 		pbucket_writer_add(writer, PBUCKET_ROW(row)->bucket, event, size);
 		MemoryContextReset(context);

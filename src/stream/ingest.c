@@ -20,16 +20,18 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/relcache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "compat.h"
 #include "debug_point.h"
 #include "store/event.h"
 #include "store/journal.h"
@@ -92,8 +94,8 @@ typedef struct Batch
 struct StreamWrites
 {
 	StreamWrites *next;
-	StreamStorage storage;		/* copied when the writes began */
-	EventLayout *layout;
+	Oid			journal;
+	int64		bucket_width;
 	JournalWriter writer;
 	Batch	   *batch;			/* of the highest nesting level that has one */
 	Size		batch_bytes;	/* a batch with so many is full */
@@ -108,35 +110,17 @@ StreamWrites *
 ingest_writes(const StreamInfo *info)
 {
 	StreamWrites *writes;
-	MemoryContext old;
 
 	Assert(info->has_storage);
 	for (writes = all_writes; writes; writes = writes->next)
-		if (writes->storage.journal == info->storage.journal)
-			break;
-	old = MemoryContextSwitchTo(TopTransactionContext);
-	if (writes == NULL)
-	{
-		writes = palloc0(sizeof(StreamWrites));
-		writes->batch_bytes = BATCH_FIRST_BYTES;
-		writes->next = all_writes;
-		all_writes = writes;
-		writes->storage = info->storage;
-	}
-	/* made when the writes begin, and again if a column was added meanwhile */
-	if (writes->layout == NULL || writes->storage.stored->natts != info->storage.stored->natts)
-	{
-		writes->storage.stored = CreateTupleDescCopy(info->storage.stored);
-		writes->layout = event_layout(&writes->storage);
-	}
-	MemoryContextSwitchTo(old);
-	return writes;
-}
-
-TupleDesc
-ingest_stored(const StreamWrites *writes)
-{
-	return writes->storage.stored;
+		if (writes->journal == info->storage.journal)
+			return writes;
+	writes = MemoryContextAllocZero(TopTransactionContext, sizeof(StreamWrites));
+	writes->batch_bytes = BATCH_FIRST_BYTES;
+	writes->journal = info->storage.journal;
+	writes->bucket_width = info->storage.bucket_width;
+	writes->next = all_writes;
+	return all_writes = writes;
 }
 
 static void
@@ -163,7 +147,7 @@ current_batch(StreamWrites *writes)
 		return batch;
 
 	/* what writes the batch at commit must not have to wait for a lock then */
-	LockRelationOid(writes->storage.journal, RowExclusiveLock);
+	LockRelationOid(writes->journal, RowExclusiveLock);
 	batch = MemoryContextAllocZero(TopTransactionContext, sizeof(Batch));
 	batch->level = level;
 	batch->context = AllocSetContextCreate(TopTransactionContext, "aion batch",
@@ -285,7 +269,8 @@ batch_merge_commands(Batch *batch)
 
 /*
  * Writes a batch out under the current (sub)transaction. A journal that this
- * transaction has dropped takes nothing any more.
+ * transaction has dropped takes nothing any more. This is a part of every commit
+ * that follows an insert, so it looks nothing up that it can do without.
  */
 static void
 batch_flush(StreamWrites *writes, Batch *batch, bool final)
@@ -293,30 +278,36 @@ batch_flush(StreamWrites *writes, Batch *batch, bool final)
 	MemoryContext old;
 	JournalRun *runs;
 	int			n = 0;
-	bool		pushed = false;
+	bool		needs_snapshot = HEAP_INSERT_NEEDS_SNAPSHOT;
+	Relation	journal;
 
 	if (batch->nruns == 0)
 		return;
-	if (get_rel_name(writes->storage.journal) == NULL)
+	journal = RelationIdGetRelation(writes->journal);
+	if (!RelationIsValid(journal))
 	{
 		batch_forget_runs(batch);
 		return;
 	}
+	pgstat_init_relation(journal);	/* RelationIdGetRelation() leaves that to relation_open() */
 	old = MemoryContextSwitchTo(batch->context);
 	if (final && batch->first->run.command != batch->last->run.command)
 		batch_merge_commands(batch);
 	runs = palloc(sizeof(JournalRun) * batch->nruns);
 	for (PendingRun *run = batch->first; run; run = run->next)
-		runs[n++] = run->run;
-	if (!ActiveSnapshotSet())
 	{
-		/* a large event is written to the journal's TOAST table; at commit and RELEASE there is none */
-		PushActiveSnapshot(GetTransactionSnapshot());
-		pushed = true;
+		/* a large event goes to the journal's TOAST table */
+		needs_snapshot |= run->run.length > JOURNAL_RUN_MAX;
+		runs[n++] = run->run;
 	}
-	journal_write(&writes->storage, &writes->writer, runs, n);
-	if (pushed)
+	/* at commit and RELEASE there is none */
+	needs_snapshot &= !ActiveSnapshotSet();
+	if (needs_snapshot)
+		PushActiveSnapshot(GetTransactionSnapshot());
+	journal_write(journal, &writes->writer, runs, n);
+	if (needs_snapshot)
 		PopActiveSnapshot();
+	RelationClose(journal);
 	MemoryContextSwitchTo(old);
 	batch_forget_runs(batch);
 }
@@ -351,41 +342,55 @@ check_event_time(const StreamInfo *info, Datum value, bool isnull)
 					column, get_rel_name(info->relid))));
 }
 
+/* The batch that takes the next "size" bytes, written out first if it would be too large with them. */
+static Batch *
+batch_with_room(StreamWrites *writes, Size size)
+{
+	Batch	   *batch = current_batch(writes);
+
+	if (batch->nruns > 0 && batch_is_full(writes, batch->bytes + size, batch->memory))
+	{
+		batch_flush(writes, batch, false);
+		writes->batch_bytes = Min(writes->batch_bytes * 2, BATCH_MAX_BYTES);
+	}
+	return batch;
+}
+
 void
 ingest_add(StreamWrites *writes, const StreamInfo *info, Datum *values, bool *isnull)
 {
 	int			time_index = info->storage.time_att - 1;
 	EventTime	time;
-	Size		length;
-	Size		size;
-	bool		hasnull;
-	int64		width = writes->storage.bucket_width;
+	Size		length = 0;
 	Batch	   *batch;
 	PendingRun *run;
 	CommandId	command;
 
 	check_event_time(info, values[time_index], isnull[time_index]);
 	time = DatumGetTimestamp(values[time_index]);
-	length = event_measure(writes->layout, values, isnull, &hasnull);
-	size = MAXALIGN(length);
 
-	batch = current_batch(writes);
-	if (batch->nruns > 0 && batch_is_full(writes, batch->bytes + size, batch->memory))
-	{
-		batch_flush(writes, batch, false);
-		writes->batch_bytes = Min(writes->batch_bytes * 2, BATCH_MAX_BYTES);
-	}
+	batch = batch_with_room(writes, 0);
 	command = GetCurrentCommandId(true);
 	run = batch->current;
-	/* mostly the event goes where the one before it went; a division less tells that */
-	if (run == NULL || time < run->low || time >= run->high || run->run.command != command ||
-		run->run.length + size > JOURNAL_RUN_MAX)
+	/* mostly the event goes where the one before it went; a division less tells that, and it is packed in one go */
+	if (run && time >= run->low && time < run->high && run->run.command == command)
+		length = event_pack(info->layout, values, isnull, run->run.events + run->run.length,
+							run->capacity - run->run.length);
+	if (length > 0)
+		run_extend(batch, run, MAXALIGN(length));
+	else
 	{
+		int64		width = writes->bucket_width;
+		Size		size;
+
+		length = event_measure(info->layout, values, isnull);
+		size = MAXALIGN(length);
+		batch = batch_with_room(writes, size);
 		run = batch_run(batch, bucket_number(width, time), command, size);
 		run->low = bucket_start(width, run->run.bucket);
 		run->high = bucket_end(width, run->run.bucket);
+		event_pack(info->layout, values, isnull, run_extend(batch, run, size), length);
 	}
-	event_pack(writes->layout, values, isnull, hasnull, run_extend(batch, run, size), length);
 	run->run.nevents++;
 	run->run.first = Min(run->run.first, time);
 	run->run.last = Max(run->run.last, time);
@@ -415,7 +420,7 @@ ingest_add_to_scan(Oid journal, Snapshot snapshot, EventScan *scan)
 {
 	for (StreamWrites *writes = all_writes; writes; writes = writes->next)
 	{
-		if (writes->storage.journal != journal)
+		if (writes->journal != journal)
 			continue;
 		for (Batch *batch = writes->batch; batch; batch = batch->parent)
 			for (PendingRun *run = batch->first; run; run = run->next)

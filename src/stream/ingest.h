@@ -19,9 +19,6 @@ typedef struct StreamWrites StreamWrites;
  */
 extern StreamWrites *ingest_writes(const StreamInfo *info);
 
-/* What the stored events look like; unlike the cache's copy it stays until the transaction ends. */
-extern TupleDesc ingest_stored(const StreamWrites *writes);
-
 /*
  * Adds one event: values and nulls by stored column, changed in place where
  * they are out of line (palloc'd in the current context). Checks the event time.

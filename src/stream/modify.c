@@ -20,7 +20,7 @@
 
 typedef struct ModifyState
 {
-	StreamInfo	info;			/* a copy: the cache's entry can go during the statement */
+	const StreamInfo *info;
 	StreamWrites *writes;
 	RowConverter *converter;	/* NULL: rows are stored as they are */
 	Datum	   *values;			/* by stored column */
@@ -71,8 +71,7 @@ begin_insert(EState *estate, ResultRelInfo *rel_info)
 	if (!info->has_storage)
 		info = stream_register(RelationGetRelid(rel), 0);
 	state->writes = ingest_writes(info);
-	state->info = *info;
-	state->info.storage.stored = ingest_stored(state->writes);
+	state->info = info;
 	state->natts = info->storage.stored->natts;
 	state->values = palloc(sizeof(Datum) * Max(state->natts, 1));
 	state->isnull = palloc(sizeof(bool) * Max(state->natts, 1));
@@ -83,7 +82,7 @@ begin_insert(EState *estate, ResultRelInfo *rel_info)
 	state->check_partition = rel->rd_rel->relispartition &&
 		(rel_info->ri_RootResultRelInfo == NULL ||
 		 (rel_info->ri_TrigDesc && rel_info->ri_TrigDesc->trig_insert_before_row));
-	state->expiry = expiry_begin(&state->info);
+	state->expiry = expiry_begin(info);
 	rel_info->ri_FdwState = state;
 }
 
@@ -129,10 +128,10 @@ stream_exec_foreign_insert(EState *estate, ResultRelInfo *rel_info, TupleTableSl
 		memcpy(state->values, slot->tts_values, sizeof(Datum) * state->natts);
 		memcpy(state->isnull, slot->tts_isnull, sizeof(bool) * state->natts);
 	}
-	if (state->expiry && !state->isnull[state->info.storage.time_att - 1])
-		expiry_refuse(state->expiry, &state->info,
-					  DatumGetTimestamp(state->values[state->info.storage.time_att - 1]));
-	ingest_add(state->writes, &state->info, state->values, state->isnull);
+	if (state->expiry && !state->isnull[state->info->storage.time_att - 1])
+		expiry_refuse(state->expiry, state->info,
+					  DatumGetTimestamp(state->values[state->info->storage.time_att - 1]));
+	ingest_add(state->writes, state->info, state->values, state->isnull);
 	MemoryContextSwitchTo(old);
 	return slot;
 }

@@ -236,6 +236,7 @@ build_info(Relation rel)
 		info->storage.bucket_width = entry.bucket_width;
 	}
 	stored_columns_build(rel, info);
+	info->layout = event_layout(&info->storage);
 
 	return info;
 }

@@ -4,8 +4,8 @@
  *
  * stream_lookup() is the one way to a stream's definition. Entries live in a
  * backend-local cache and are rebuilt after an invalidation of the foreign
- * table; a pointer is good until the next call that may process invalidations
- * while the caller holds no lock on the stream, so: lock the stream first.
+ * table; a pointer is good until the transaction ends, but describes the stream
+ * for sure only while the caller holds a lock on it, so: lock the stream first.
  */
 #ifndef AION_STREAM_H
 #define AION_STREAM_H
@@ -54,6 +54,7 @@ typedef struct StreamInfo
 	bool		has_storage;	/* registered: storage's relations exist */
 	bool		elsewhere;		/* registered by another database: restored or copied */
 	StreamStorage storage;		/* journal etc. InvalidOid while !has_storage; stored is always set */
+	EventLayout *layout;		/* of events as storage.stored has them */
 	StoredColumn *columns;		/* storage.stored->natts of them */
 	bool		identity;		/* stored tuple == row of the table: no dropped or as_text column, no missing values */
 	AttrNumber	time_attnum;	/* of the event time, in the foreign table */

@@ -133,7 +133,7 @@ stream_event_to_jsonb(const StreamInfo *info, const Event *event)
 	int			guc_level = extension_pin_output();
 	Datum		json;
 
-	event_deform(event_layout(&info->storage), event, info->storage.stored->natts,
+	event_deform(info->layout, event, info->storage.stored->natts,
 				 stored->tts_values, stored->tts_isnull);
 	ExecStoreVirtualTuple(stored);
 	row_from_stored(converter, stored, row);
