@@ -35,7 +35,7 @@ SETTINGS    = --launcher='env PGTZ=UTC PGDATESTYLE=ISO,MDY'
 
 PG_CPPFLAGS = -I$(srcdir)/src
 PG_CFLAGS   = -Wall -Wextra $(WERROR) -Wno-unused-parameter -Wno-sign-compare -MMD -MP
-SHLIB_LINK  = -llz4
+SHLIB_LINK  = -llz4 -lm
 WERROR     ?= -Werror
 ifdef TEST
 PG_CPPFLAGS += -DUSE_ASSERT_CHECKING -DAION_FAULTS
