@@ -55,7 +55,7 @@ SELECT vc_try('SELECT k FROM vc_parent');
 
 -- options that can't be
 SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', NULL);
-SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), staleness => 0.1);
+SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), staleness => 1.1);
 SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), emit_to => 'vc_other');
 SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), history => true);
 SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), retain => '1 day');

@@ -96,6 +96,12 @@ define_others(void)
 							 "These are the first ones to arrive. It does not apply to the standard policy.",
 							 &aion_bootstrap_fraction, aion_bootstrap_fraction, 0, 1,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("aion.staleness",
+							 "Sets the bound on staleness of views that do not set their own.",
+							 "The share of late events times the share of the allowed lateness that may pass before a window "
+							 "is executed again; 0 means as soon as aion.late_interval allows, 1 by the final firing alone.",
+							 &aion_staleness, aion_staleness, 0, 1,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("aion.idle_destage",
 							   "Sets the time without an event after which the local policy takes a bucket for idle.",
 							   "A time, in milliseconds if it has no unit, or \"auto\": three times the median of "

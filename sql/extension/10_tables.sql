@@ -59,6 +59,7 @@ CREATE TABLE aion.view_def (
 	window_origin timestamptz NOT NULL,
 	early		interval,				-- NULL: no early firings
 	allowed_lateness text,				-- NULL: the stream's
+	staleness	float8 CHECK (staleness BETWEEN 0 AND 1),	-- NULL: as aion.staleness says
 	backfill	bool NOT NULL,
 	paused		bool NOT NULL DEFAULT false,
 	settings	text[] NOT NULL			-- name=value pairs that can change an answer
@@ -78,7 +79,9 @@ CREATE TABLE aion.view_state (
 	late_firings bigint NOT NULL DEFAULT 0,
 	final_firings bigint NOT NULL DEFAULT 0,
 	begins		timestamptz,			-- windows that start earlier are not the view's (backfill => false)
-	incomplete_before timestamptz		-- without a row, windows that start earlier are incomplete: events were purged
+	incomplete_before timestamptz,		-- without a row, windows that start earlier are incomplete: events were purged
+	late_counts	bigint[],				-- late events of the windows that became final last, oldest first
+	late_arrivals bytea					-- when late events come, as the scheduler packs it
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE aion.view_state IS 'progress of continuous views, and firings of their purged windows';
 
@@ -88,6 +91,7 @@ CREATE TABLE aion.window_state (
 	window_start timestamptz NOT NULL,
 	events		bigint NOT NULL,		-- accounted, not expired
 	late_events bigint NOT NULL DEFAULT 0,
+	allowed_lateness bigint NOT NULL,	-- microseconds; what it was, or was taken for, when the row was made
 	final		bool NOT NULL DEFAULT false,
 	incomplete	text,					-- why it is incomplete; NULL: it is not
 	PRIMARY KEY (view, window_start)
@@ -104,6 +108,7 @@ CREATE TABLE aion.window_firing (
 	late		int NOT NULL DEFAULT 0,
 	final		int NOT NULL DEFAULT 0,
 	last_fired_at timestamptz,
+	fired_watermark timestamptz,		-- W_e of that execution; -infinity: there was none
 	staging_wait interval,				-- of the last execution: for blocks of p-buckets
 	error		text,					-- of the last attempt, if it failed
 	sqlstate	text,

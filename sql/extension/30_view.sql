@@ -67,18 +67,18 @@ COMMENT ON FUNCTION aion.create_view(text, text, aion.window_spec, interval, flo
 
 CREATE FUNCTION aion.alter_view(
 	view regclass, early interval DEFAULT NULL, allowed_lateness text DEFAULT NULL,
-	owner regrole DEFAULT NULL, reset text[] DEFAULT NULL)
+	owner regrole DEFAULT NULL, reset text[] DEFAULT NULL, staleness float8 DEFAULT NULL)
 	RETURNS void LANGUAGE C
 	AS 'MODULE_PATHNAME', 'aion_alter_view';
-COMMENT ON FUNCTION aion.alter_view(regclass, interval, text, regrole, text[]) IS
+COMMENT ON FUNCTION aion.alter_view(regclass, interval, text, regrole, text[], float8) IS
 	'changes options of a continuous view; "reset" names those to be set back to their defaults';
 
 CREATE FUNCTION aion.alter_view(
 	view regclass, allowed_lateness interval, early interval DEFAULT NULL,
-	owner regrole DEFAULT NULL, reset text[] DEFAULT NULL)
+	owner regrole DEFAULT NULL, reset text[] DEFAULT NULL, staleness float8 DEFAULT NULL)
 	RETURNS void LANGUAGE C
 	AS 'MODULE_PATHNAME', 'aion_alter_view_interval';
-COMMENT ON FUNCTION aion.alter_view(regclass, interval, interval, regrole, text[]) IS
+COMMENT ON FUNCTION aion.alter_view(regclass, interval, interval, regrole, text[], float8) IS
 	'changes options of a continuous view; "reset" names those to be set back to their defaults';
 
 CREATE FUNCTION aion.drop_view(view regclass)
@@ -97,6 +97,19 @@ CREATE FUNCTION aion.resume_view(view regclass)
 	AS 'MODULE_PATHNAME', 'aion_resume_view';
 COMMENT ON FUNCTION aion.resume_view(regclass) IS
 	'goes on with a paused continuous view, beginning with what became due meanwhile';
+
+CREATE FUNCTION aion.staleness_plan(distribution float8[], bound float8, since float8 DEFAULT 0)
+	RETURNS float8[] LANGUAGE C IMMUTABLE PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'aion_staleness_plan';
+COMMENT ON FUNCTION aion.staleness_plan(float8[], float8, float8) IS
+	'when a window is executed for late events, in shares of its allowed lateness, so that staleness stays within a bound; "distribution" has how many come in each of equal parts of it, null means uniform';
+
+CREATE FUNCTION aion.late_firing_due(arrivals bytea, bound float8, window_end timestamptz, lateness bigint,
+									 fired timestamptz, watermark timestamptz, late bigint, expected float8)
+	RETURNS timestamptz LANGUAGE C IMMUTABLE PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'aion_late_firing_due';
+COMMENT ON FUNCTION aion.late_firing_due(bytea, float8, timestamptz, bigint, timestamptz, timestamptz, bigint, float8) IS
+	'watermark that makes a window due for its late events, for the view aion.windows';
 
 CREATE FUNCTION aion.window_start()
 	RETURNS timestamptz LANGUAGE C STABLE PARALLEL RESTRICTED

@@ -70,9 +70,23 @@ COMMENT ON COLUMN aion.views.final_firings IS 'windows that became final, execut
 COMMENT ON COLUMN aion.views.last_error IS 'of a window whose last execution failed; shown to the owner';
 GRANT SELECT ON aion.views TO PUBLIC;
 
+/* What the staleness trigger expects of a view's windows; as in src/time/late_forecast.c. */
+CREATE VIEW aion.late_forecast AS
+	SELECT d.view, coalesce(d.staleness, current_setting('aion.staleness', true)::float8, 0) AS bound,
+		   CASE WHEN cardinality(s.late_counts) >= 10
+				THEN (SELECT avg(n) FROM unnest(s.late_counts) n)
+				ELSE (SELECT avg(w.late_events) FROM aion.window_state w
+					   WHERE w.view = d.view AND w.late_events > 0 AND NOT w.final)
+		   END::float8 AS expected,
+		   s.late_arrivals
+	  FROM aion.view_def d
+	  LEFT JOIN aion.view_state s ON s.view = d.view;
+COMMENT ON VIEW aion.late_forecast IS 'what is expected of the late events of windows, for the view aion.windows';
+
 CREATE VIEW aion.windows WITH (security_barrier) AS
+	WITH v AS MATERIALIZED (SELECT * FROM aion.late_forecast)
 	SELECT d.view, w.window_start,
-		   w.window_start + d.window_size * interval '1 microsecond' AS window_end,
+		   l.window_end,
 		   NULL::jsonb AS key,
 		   CASE WHEN w.incomplete IS NOT NULL THEN 'incomplete'
 				WHEN w.final THEN 'final'
@@ -84,20 +98,33 @@ CREATE VIEW aion.windows WITH (security_barrier) AS
 		   w.events, w.late_events,
 		   coalesce(f.early + f.on_time + f.late + f.final, 0) AS firings,
 		   f.last_fired_at,
-		   NULL::float8 AS staleness,
-		   CASE WHEN f.on_time > 0 AND f.error IS NULL AND w.events > f.fired_events
-					 AND w.incomplete IS NULL AND NOT w.final AND NOT d.paused
+		   CASE WHEN l.pending = 0 THEN 0
+				WHEN l.pending > 0 THEN
+					greatest(0, extract(epoch FROM s.event_watermark - greatest(f.fired_watermark, l.window_end))::float8)
+					* l.pending / nullif(w.allowed_lateness / 1e6 * greatest(v.expected, w.late_events), 0)
+		   END AS staleness,
+		   CASE WHEN l.pending > 0 AND f.error IS NULL AND NOT w.final AND NOT d.paused
 					 AND current_setting('aion.late_interval', true) <> '-1'
-				THEN f.last_fired_at + current_setting('aion.late_interval', true)::interval
+				THEN greatest(f.last_fired_at + current_setting('aion.late_interval', true)::interval,
+							  CASE WHEN v.bound > 0
+								   THEN now() + (aion.late_firing_due(v.late_arrivals, v.bound, l.window_end,
+										w.allowed_lateness, f.fired_watermark, s.event_watermark, l.pending,
+										greatest(v.expected, w.late_events)) - s.event_watermark)
+							  END)
 		   END AS next_firing,
 		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN f.error END AS error,
 		   w.incomplete AS incomplete_reason,
 		   w.events - coalesce(f.fired_events, 0) AS pending_events,
 		   f.staging_wait
-	  FROM aion.window_state w
-	  JOIN aion.view_def d ON d.view = w.view
+	  FROM aion.view_def d
 	  JOIN pg_catalog.pg_class c ON c.oid = d.view
+	  JOIN aion.stream_state s ON s.stream = d.stream
+	  JOIN v ON v.view = d.view
+	  JOIN aion.window_state w ON w.view = d.view
 	  LEFT JOIN aion.window_firing f ON f.view = w.view AND f.window_start = w.window_start
+	 CROSS JOIN LATERAL (
+			SELECT w.window_start + d.window_size * interval '1 microsecond' AS window_end,
+				   CASE WHEN f.on_time > 0 AND w.incomplete IS NULL THEN w.events - f.fired_events END AS pending) l
 	 WHERE has_table_privilege(d.view, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
 		OR has_any_column_privilege(d.view, 'SELECT, INSERT, UPDATE, REFERENCES');
 COMMENT ON VIEW aion.windows IS 'windows that hold events, until their events are purged';
@@ -106,8 +133,10 @@ COMMENT ON COLUMN aion.windows.state IS
 	'open: not complete; on_time: complete; late: had late events; failed: its last execution failed; final: takes in no more; incomplete: events are missing, it never fires again';
 COMMENT ON COLUMN aion.windows.events IS 'events accounted for that did not come too late, before the query''s WHERE';
 COMMENT ON COLUMN aion.windows.firings IS 'early, on-time, late and final firings together';
-COMMENT ON COLUMN aion.windows.staleness IS 'null: not measured yet';
-COMMENT ON COLUMN aion.windows.next_firing IS 'when late events that the result lacks are taken in at the earliest';
+COMMENT ON COLUMN aion.windows.staleness IS
+	'share of the late events that are expected which the result lacks, times the share of the allowed lateness since the last execution; null: not executed on time yet';
+COMMENT ON COLUMN aion.windows.next_firing IS
+	'when late events that the result lacks are taken in if no more come and the watermark keeps pace with the clock';
 COMMENT ON COLUMN aion.windows.error IS 'of the last execution if it failed; shown to the owner of the view';
 COMMENT ON COLUMN aion.windows.incomplete_reason IS 'why the window is incomplete';
 COMMENT ON COLUMN aion.windows.pending_events IS 'events that the result does not reflect yet';

@@ -85,6 +85,7 @@ row_from_tuple(HeapTuple tuple, TupleDesc desc)
 	}
 	if (!nulls[VIEW_DEF_ALLOWED_LATENESS - 1])
 		row->allowed_lateness = TextDatumGetCString(values[VIEW_DEF_ALLOWED_LATENESS - 1]);
+	row->staleness = nulls[VIEW_DEF_STALENESS - 1] ? -1 : DatumGetFloat8(values[VIEW_DEF_STALENESS - 1]);
 	row->backfill = DatumGetBool(values[VIEW_DEF_BACKFILL - 1]);
 	row->paused = DatumGetBool(values[VIEW_DEF_PAUSED - 1]);
 
@@ -120,6 +121,8 @@ tuple_from_row(const ViewRow *row, TupleDesc desc)
 	nulls[VIEW_DEF_ALLOWED_LATENESS - 1] = row->allowed_lateness == NULL;
 	values[VIEW_DEF_ALLOWED_LATENESS - 1] = row->allowed_lateness ?
 		CStringGetTextDatum(row->allowed_lateness) : (Datum) 0;
+	nulls[VIEW_DEF_STALENESS - 1] = row->staleness < 0;
+	values[VIEW_DEF_STALENESS - 1] = Float8GetDatum(row->staleness);
 	values[VIEW_DEF_BACKFILL - 1] = BoolGetDatum(row->backfill);
 	values[VIEW_DEF_PAUSED - 1] = BoolGetDatum(row->paused);
 	values[VIEW_DEF_SETTINGS - 1] =
@@ -330,6 +333,7 @@ complete_row(const ViewRow *row)
 	view->window = row->window;
 	if (row->early && !view_interval_usecs(row->early, &view->early))
 		view->early = 0;
+	view->staleness = row->staleness;
 	view->backfill = row->backfill;
 	view->paused = row->paused;
 	return view;

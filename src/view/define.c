@@ -65,6 +65,7 @@ typedef struct ViewRequest
 	WindowSpec	window;
 	Interval   *early;
 	char	   *allowed_lateness;
+	double		staleness;
 	bool		backfill;
 	bool		if_not_exists;
 } ViewRequest;
@@ -102,6 +103,18 @@ view_check_early(const Interval *early)
 				 errhint("Give a positive interval without months, such as '10 seconds'.")));
 }
 
+/* Refuses what can't be a bound on staleness. */
+void
+view_check_staleness(double bound)
+{
+	if (!(bound >= 0 && bound <= 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for option \"staleness\": %g", bound),
+				 errdetail("Staleness is a share, from 0 to 1."),
+				 errhint("0 takes late events in as they come, 1 by the final firing alone.")));
+}
+
 /* Reads and checks the arguments. */
 static ViewRequest
 read_arguments(FunctionCallInfo fcinfo)
@@ -113,7 +126,6 @@ read_arguments(FunctionCallInfo fcinfo)
 	require_argument(PG_ARGISNULL(ARG_WINDOW), "window_spec");
 	require_argument(PG_ARGISNULL(ARG_BACKFILL), "backfill");
 	require_argument(PG_ARGISNULL(ARG_IF_NOT_EXISTS), "if_not_exists");
-	refuse_option(!PG_ARGISNULL(ARG_STALENESS), "staleness");
 	refuse_option(!PG_ARGISNULL(ARG_EMIT_TO), "emit_to");
 	refuse_option(!PG_ARGISNULL(ARG_HISTORY) && PG_GETARG_BOOL(ARG_HISTORY), "history");
 	refuse_option(!PG_ARGISNULL(ARG_RETAIN), "retain");
@@ -130,6 +142,12 @@ read_arguments(FunctionCallInfo fcinfo)
 	{
 		request.allowed_lateness = text_to_cstring(PG_GETARG_TEXT_PP(ARG_ALLOWED_LATENESS));
 		(void) view_lateness(request.allowed_lateness);
+	}
+	request.staleness = -1;
+	if (!PG_ARGISNULL(ARG_STALENESS))
+	{
+		request.staleness = PG_GETARG_FLOAT8(ARG_STALENESS);
+		view_check_staleness(request.staleness);
 	}
 	request.backfill = PG_GETARG_BOOL(ARG_BACKFILL);
 	request.if_not_exists = PG_GETARG_BOOL(ARG_IF_NOT_EXISTS);
@@ -249,6 +267,7 @@ create_view(const ViewRequest *request, Oid schema)
 	row.window = request->window;
 	row.early = request->early;
 	row.allowed_lateness = request->allowed_lateness;
+	row.staleness = request->staleness;
 	row.backfill = request->backfill;
 	row.settings = settings;
 	view_row_insert(&row);

@@ -66,6 +66,7 @@ typedef struct Firing
 	bool		executed;		/* before, with success as the last outcome */
 	int64		fired_events;	/* that the current result reflects */
 	int64		events;			/* accounted to the window */
+	EventTime	watermark;		/* W_e; EVENT_TIME_NEVER: none */
 	bool		closed;			/* final or incomplete: must not be computed */
 	Accounted  *set;			/* what the query may see; NULL: nothing was accounted yet */
 	int64		waited_us;		/* for staging */
@@ -76,7 +77,7 @@ typedef struct OwnStatement
 {
 	const char *sql;
 	int			nargs;
-	Oid			argtypes[8];
+	Oid			argtypes[9];
 	SPIPlanPtr	plan;
 } OwnStatement;
 
@@ -90,7 +91,7 @@ static OwnStatement claim_lock = {
 	2, {REGCLASSOID, TIMESTAMPTZOID}, NULL
 };
 static OwnStatement read_accounting = {
-	"SELECT s.accounted::text, w.events, w.final OR w.incomplete IS NOT NULL "
+	"SELECT s.accounted::text, w.events, w.final OR w.incomplete IS NOT NULL, s.event_watermark "
 	"FROM aion.stream_state s LEFT JOIN aion.window_state w ON w.view = $1 AND w.window_start = $2 "
 	"WHERE s.stream = $3",
 	3, {REGCLASSOID, TIMESTAMPTZOID, REGCLASSOID}, NULL
@@ -99,9 +100,9 @@ static OwnStatement read_accounting = {
 static OwnStatement count_firing = {
 	"UPDATE aion.window_firing SET fired_events = $3, early = early + $4, on_time = greatest(on_time, $5), "
 	"late = late + $6, final = greatest(final, $7), last_fired_at = clock_timestamp(), staging_wait = $8, "
-	"error = NULL, sqlstate = NULL "
+	"fired_watermark = $9, error = NULL, sqlstate = NULL "
 	"WHERE view = $1 AND window_start = $2",
-	8, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT4OID, INT4OID, INT4OID, INT4OID, INTERVALOID}, NULL
+	9, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT4OID, INT4OID, INT4OID, INT4OID, INTERVALOID, TIMESTAMPTZOID}, NULL
 };
 static OwnStatement record_error = {
 	"INSERT INTO aion.window_firing AS f (view, window_start, error, sqlstate) VALUES ($1, $2, $3, $4) "
@@ -242,6 +243,8 @@ read_window(Firing *firing)
 	firing->events = isnull ? 0 : DatumGetInt64(value);
 	value = result_column(3, &isnull);
 	firing->closed = !isnull && DatumGetBool(value);
+	value = result_column(4, &isnull);
+	firing->watermark = isnull ? EVENT_TIME_NEVER : DatumGetTimestampTz(value);
 }
 
 /*
@@ -276,7 +279,7 @@ compute_window(Firing *firing)
 static void
 count_window(const Firing *firing)
 {
-	Datum		values[8];
+	Datum		values[9];
 	Interval	waited = {.time = firing->waited_us};
 
 	values[0] = ObjectIdGetDatum(firing->view);
@@ -288,6 +291,7 @@ count_window(const Firing *firing)
 	values[6] = Int32GetDatum(firing->kind == FIRING_FINAL ||
 							  (firing->kind == FIRING_ON_TIME && firing->final_too));
 	values[7] = IntervalPGetDatum(&waited);
+	values[8] = TimestampTzGetDatum(firing->watermark); /* EVENT_TIME_NEVER is -infinity */
 	run_own(&count_firing, values, false);
 	if (SPI_processed != 1)
 		elog(ERROR, "window_firing lost a row of view %u", firing->view);

@@ -21,6 +21,7 @@ typedef struct ContinuousView
 	WindowSpec	window;
 	int64		early;			/* microseconds of processing time; 0: none */
 	Lateness	allowed_lateness;
+	double		staleness;		/* bound, from 0 to 1; negative: as aion.staleness says */
 	bool		backfill;
 	bool		paused;
 } ContinuousView;

@@ -42,6 +42,7 @@ enum
 	ARG_ALLOWED_LATENESS,
 	ARG_OWNER,
 	ARG_RESET,
+	ARG_STALENESS,
 	ARG_COUNT
 };
 
@@ -101,16 +102,19 @@ reset_options(ViewRow *row, ArrayType *names)
 			row->early = NULL;
 		else if (strcmp(name, "allowed_lateness") == 0)
 			row->allowed_lateness = NULL;
+		else if (strcmp(name, "staleness") == 0)
+			row->staleness = -1;
 		else
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("\"%s\" is not an option that can be reset", name),
-					 errhint("Valid names are \"early\" and \"allowed_lateness\".")));
+					 errhint("Valid names are \"early\", \"allowed_lateness\" and \"staleness\".")));
 	}
 }
 
 /*
- * aion.alter_view(view regclass, early interval, allowed_lateness text, owner regrole, reset text[])
+ * aion.alter_view(view regclass, early interval, allowed_lateness text, owner regrole, reset text[],
+ *				   staleness float8)
  *
  * NULL leaves an option as it is. With "owner" definition and results follow the view
  * (view_hooks.c), whose lock is then exclusive.
@@ -133,6 +137,11 @@ aion_alter_view(PG_FUNCTION_ARGS)
 	{
 		row->allowed_lateness = text_to_cstring(PG_GETARG_TEXT_PP(ARG_ALLOWED_LATENESS));
 		(void) view_lateness(row->allowed_lateness);
+	}
+	if (!PG_ARGISNULL(ARG_STALENESS))
+	{
+		row->staleness = PG_GETARG_FLOAT8(ARG_STALENESS);
+		view_check_staleness(row->staleness);
 	}
 	view_row_update(row);
 	if (has_owner)

@@ -27,6 +27,7 @@ enum
 	VIEW_DEF_WINDOW_ORIGIN,
 	VIEW_DEF_EARLY,
 	VIEW_DEF_ALLOWED_LATENESS,
+	VIEW_DEF_STALENESS,
 	VIEW_DEF_BACKFILL,
 	VIEW_DEF_PAUSED,
 	VIEW_DEF_SETTINGS,
@@ -48,6 +49,7 @@ typedef struct ViewRow
 	WindowSpec	window;
 	Interval   *early;			/* NULL: no early firings */
 	char	   *allowed_lateness;	/* NULL: the stream's */
+	double		staleness;		/* negative: as aion.staleness says */
 	bool		backfill;
 	bool		paused;
 	List	   *settings;		/* of char *, "name=value" */
@@ -66,6 +68,7 @@ extern Lateness view_lateness(const char *text);
 
 /* define.c */
 extern void view_check_early(const Interval *early);
+extern void view_check_staleness(double bound);
 
 /* window_spec.c */
 extern bool view_interval_usecs(const Interval *interval, int64 *usecs);

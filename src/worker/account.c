@@ -100,6 +100,7 @@ account_delta(StreamPass *pass, SchedView *view, EventTime start)
 		memset((char *) delta + sizeof(WindowKey), 0, sizeof(WindowDelta) - sizeof(WindowKey));
 		delta->view = view;
 		delta->end = window_end(&view->def.window, start);
+		delta->lateness = view_window_lateness(view, delta->end);
 		judge_window(pass, delta);
 	}
 	return delta;

@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -88,6 +89,18 @@ sched_view(Oid view)
 	return ref == NULL ? NULL : ref->entry;
 }
 
+/*
+ * The lateness that a window is made with, in microseconds. Where it is unlimited, what the trigger
+ * takes it for.
+ */
+int64
+view_window_lateness(const SchedView *view, EventTime end)
+{
+	if (view->def.allowed_lateness.unlimited)
+		return (int64) aion_initial_lateness * USECS_PER_SEC;
+	return int64_sub_saturating(event_time_add(end, &view->def.allowed_lateness), end);
+}
+
 /* After W_e or an allowed lateness changed. */
 void
 stream_set_thresholds(SchedStream *stream)
@@ -142,6 +155,7 @@ note_stream(const StreamInfo *info)
 	{
 		memset((char *) stream + sizeof(Oid), 0, sizeof(*stream) - sizeof(Oid));
 		stream->pass_at = MONO_NEVER;
+		due_init_stream(stream);
 	}
 	else if (stream->storage.journal != info->storage.journal)
 	{
@@ -223,6 +237,7 @@ make_view(const ContinuousView *def, SchedStream *stream)
 	view->def = *def;
 	view->stream = stream;
 	view_heaps_init(view);
+	trigger_init(view);
 	stream->views = lappend(stream->views, view);
 	MemoryContextSwitchTo(old);
 	return view;
@@ -253,7 +268,7 @@ note_view(const ContinuousView *def, SchedStream *stream, int64 now)
 		stream->wait_purge = true;
 		view->loaded = false;
 	}
-	if (before.paused != def->paused || before.early != def->early)
+	if (before.paused != def->paused || before.early != def->early || before.staleness != def->staleness)
 	{
 		if (def->paused)
 			view_unschedule_all(view);
@@ -287,6 +302,7 @@ drop_stream(SchedStream *stream)
 	control_unpublish(stream->relid);
 	if (stream->accounted != NULL)
 		pfree(stream->accounted);
+	pairingheap_free(stream->waiting);
 	hash_search(scheduler.streams, &stream->relid, HASH_REMOVE, NULL);
 }
 
@@ -450,15 +466,37 @@ load_window(void *arg, const WindowRow *row)
 
 	window->events = row->events;
 	window->fired_events = row->fired_events;
+	window->lateness = row->lateness;
+	trigger_late_events(window, row->late_events, EVENT_TIME_NEVER);
 	window->incomplete = intern_reason(row->incomplete);
 	window->fired = row->on_time > 0;
 	window->final_counted = row->final > 0;
 	/* A failure that may pass is simply tried again; so is another, once. */
 	window_set_failed(window, row->failed && !row->transient);
+	if (row->fired_watermark != EVENT_TIME_NEVER)
+		trigger_executed(window, Max(row->fired_watermark, window->end), false);
 	if (row->last_fired_at != 0)
 		window->last_tried = load->now - Max(0, load->clock - row->last_fired_at);
 	window_enter_heaps(window);
 	window_set_news(window);
+}
+
+/* What is known of the late events of earlier windows. */
+static void
+load_forecast(SchedView *view, const ViewStateRow *row)
+{
+	Datum	   *counts;
+	int			n;
+
+	if (row->late_counts != NULL)
+	{
+		deconstruct_array(row->late_counts, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+						  &counts, NULL, &n);
+		for (int i = 0; i < n; i++)
+			late_forecast_add(&view->forecast, DatumGetInt64(counts[i]));
+	}
+	if (row->late_arrivals != NULL)
+		trigger_unpack_arrivals(view, row->late_arrivals);
 }
 
 static void
@@ -469,6 +507,7 @@ load_view(SchedView *view, int64 now)
 
 	window_table_drop_view(view);
 	view->final_firings = 0;
+	trigger_init(view);
 	view->final_through = view->begins = view->incomplete_before = EVENT_TIME_NEVER;
 	view->taken_up = store_view_load(view->def.view, &row);
 	if (!view->taken_up)
@@ -476,6 +515,7 @@ load_view(SchedView *view, int64 now)
 	view->final_through = row.final_through;
 	view->begins = row.begins;
 	view->incomplete_before = row.incomplete_before;
+	load_forecast(view, &row);
 	store_windows_load(view->def.view, load_window, &load);
 }
 
@@ -495,6 +535,8 @@ load_stream_row(SchedStream *stream, int64 now)
 	stream->watermark.watermark = row.watermark;
 	stream->watermark.event_watermark = row.event_watermark;
 	stream->last_window_end = row.last_window_end;
+	stream->moved_at = now;
+	stream->stood_still = 0;
 	stream->speed = 0;
 	stream->speed_w = row.event_watermark;
 	stream->speed_at = now;

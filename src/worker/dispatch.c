@@ -69,6 +69,7 @@ static void
 outcome_done(Window *window, const Job *job)
 {
 	window->fired_events = Max(window->fired_events, job->fired_events);
+	trigger_executed(window, window->sent_clock, !window->fired);
 	window->attempts = 0;
 	window_set_failed(window, false);
 	if (job->kind == FIRING_ON_TIME)
@@ -100,6 +101,7 @@ reload_window(Window *window)
 	{
 		window->fired_events = row.fired_events;
 		window->final_counted = row.final > 0;
+		trigger_executed(window, Max(row.fired_watermark, window->end), !window->fired);
 		if (row.on_time > 0 && !window->fired)
 		{
 			window->fired = true;

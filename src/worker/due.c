@@ -3,15 +3,16 @@
  *	  Which window is to be executed, and when.
  *
  * A window is in one place: idle, in the heap of timers (processing time: early
- * and late firings, retries), in the heap of what is ready to be
+ * and late firings, retries), in its stream's heap of what waits for the lateness clock
+ * (late firings under a bound on staleness), in the heap of what is ready to be
  * dispatched, or running. window_schedule() finds the place from the window's
  * state, by the rules below; whoever changes that state calls it.
  *
  *	on time	W passed the end: at once
  *	final	W_e passed end + lateness: at once if its result lacks events, or
  *			failed; else the next pass makes it final without an execution
- *	late	fired on time, result lacks events: aion.late_interval after its
- *			last execution of any kind
+ *	late	fired on time, result lacks events: when the staleness trigger says,
+ *			but no sooner than aion.late_interval after its last execution of any kind
  *	early	not past its end, result lacks events: "early" after its last
  *			execution, or after its first event
  *	failed	again at its next on-time or final firing, or as late when events
@@ -70,12 +71,24 @@ due_init(void)
 	ready = pairingheap_allocate(compare_ready, NULL);
 }
 
+/* Makes a stream's heap. */
+void
+due_init_stream(SchedStream *stream)
+{
+	MemoryContext old = MemoryContextSwitchTo(scheduler.context);
+
+	stream->waiting = pairingheap_allocate(compare_timers, NULL);
+	MemoryContextSwitchTo(old);
+}
+
 /* Takes it out of either heap. A running window's job goes on. */
 void
 window_unplace(Window *window)
 {
 	if (window->place == PLACE_TIMED)
 		pairingheap_remove(timers, &window->place_node);
+	else if (window->place == PLACE_WAITING)
+		pairingheap_remove(window->view->stream->waiting, &window->place_node);
 	else if (window->place == PLACE_READY)
 		pairingheap_remove(ready, &window->place_node);
 	window->place = PLACE_IDLE;
@@ -184,6 +197,39 @@ late_firing_at(const Window *window)
 	return int64_add_saturating(window->last_tried, (int64) aion_late_interval * 1000);
 }
 
+/* It has late events to take in, or failed to fire on time: as soon as it may. */
+static void
+place_late(Window *window, int64 now)
+{
+	int64		at = late_firing_at(window);
+
+	if (at == MONO_NEVER)
+	{
+		window_unplace(window);
+		return;
+	}
+	place_timed(window, at, now);
+	prestage_late(window, now);
+}
+
+/* It has late events to take in: when the trigger says. */
+static void
+place_triggered(Window *window, int64 now)
+{
+	SchedStream *stream = window->view->stream;
+	EventTime	due = trigger_due(window, now);
+
+	if (due <= lateness_clock(stream, now) || late_firing_at(window) == MONO_NEVER)
+	{
+		place_late(window, now);
+		return;
+	}
+	window_unplace(window);
+	window->at = due;
+	window->place = PLACE_WAITING;
+	pairingheap_add(stream->waiting, &window->place_node);
+}
+
 /* True if it holds events that the last execution, good or not, did not see. */
 static bool
 has_fresh_events(const Window *window)
@@ -241,18 +287,10 @@ window_schedule(Window *window, int64 now)
 	}
 	else if (!has_fresh_events(window))
 		window_unplace(window);
-	else if (window->fired || past_end(window))
-	{
-		int64		at = late_firing_at(window);
-
-		if (at == MONO_NEVER)
-			window_unplace(window);
-		else
-		{
-			place_timed(window, at, now);
-			prestage_late(window, now);
-		}
-	}
+	else if (window->fired)
+		place_triggered(window, now);
+	else if (past_end(window))
+		place_late(window, now);
 	else if (view->def.early > 0)
 	{
 		if (window->place != PLACE_TIMED)
@@ -288,6 +326,7 @@ window_dispatched(Window *window)
 	prestage_end(window);
 	window->place = PLACE_RUNNING;
 	window->sent_events = window->events;
+	window->sent_clock = lateness_clock(window->view->stream, mono_now());
 	window->forced = false;
 	if (past_end(window))
 		window->tried_on_time = true;
@@ -319,10 +358,33 @@ window_retry(Window *window, bool recorded, int64 now)
 	}
 }
 
+/* Windows that have waited long enough by their stream's clock. */
+static void
+run_lateness_clock(SchedStream *stream, int64 now)
+{
+	EventTime	clock = lateness_clock(stream, now);
+
+	while (!pairingheap_is_empty(stream->waiting))
+	{
+		Window	   *window = pairingheap_container(Window, place_node,
+												   pairingheap_first(stream->waiting));
+
+		if (window->at > clock)
+			break;
+		place_late(window, now);
+	}
+}
+
 /* Timers that have run out make their windows ready. */
 void
 due_run_timers(int64 now)
 {
+	HASH_SEQ_STATUS seq;
+	SchedStream *stream;
+
+	hash_seq_init(&seq, scheduler.streams);
+	while ((stream = hash_seq_search(&seq)) != NULL)
+		run_lateness_clock(stream, now);
 	while (!pairingheap_is_empty(timers))
 	{
 		Window	   *window = pairingheap_container(Window, place_node,
@@ -334,12 +396,26 @@ due_run_timers(int64 now)
 	}
 }
 
+/* When to call that although nothing happened. */
 int64
-due_next_timer(void)
+due_next_timer(int64 now)
 {
-	if (pairingheap_is_empty(timers))
-		return MONO_NEVER;
-	return pairingheap_container(Window, place_node, pairingheap_first(timers))->at;
+	int64		next = MONO_NEVER;
+	HASH_SEQ_STATUS seq;
+	SchedStream *stream;
+
+	if (!pairingheap_is_empty(timers))
+		next = pairingheap_container(Window, place_node, pairingheap_first(timers))->at;
+	hash_seq_init(&seq, scheduler.streams);
+	while ((stream = hash_seq_search(&seq)) != NULL)
+		if (!pairingheap_is_empty(stream->waiting))
+		{
+			Window	   *window = pairingheap_container(Window, place_node,
+													   pairingheap_first(stream->waiting));
+
+			next = Min(next, lateness_clock_reaches(stream, window->at, now));
+		}
+	return next;
 }
 
 /*
@@ -390,8 +466,9 @@ view_schedule_news(SchedView *view, int64 now)
 	{
 		Window	   *window = dlist_container(Window, news_node, iter.cur);
 
-		if (window->place == PLACE_TIMED && window->attempts == 0)
+		if (window->place == PLACE_WAITING || (window->place == PLACE_TIMED && window->attempts == 0))
 			window_unplace(window);
+		trigger_replan(window);
 		window_schedule(window, now);
 	}
 }

@@ -65,6 +65,7 @@ make_final(StreamPass *pass, Window *window)
 	view->final_through = Max(view->final_through, window->end);
 	if (!window->final_counted)
 		view->final_firings++;
+	trigger_final(window);
 	pass_view_changed(pass, view);
 }
 
@@ -189,6 +190,7 @@ run_stream(SchedStream *stream, const StreamInfo *info, Snapshot snapshot, int64
 	pass->snapshot = snapshot;
 	pass->now = GetCurrentTimestamp();
 	pass->mono = now;
+	pass->clock = lateness_clock(stream, now);
 	pass->greatest = EVENT_TIME_NEVER;
 	pass->advance = EVENT_TIME_NEVER;
 	pass->last_window_end = stream->last_window_end;
@@ -230,9 +232,11 @@ apply_windows(StreamPass *pass)
 		{
 			window = window_make(delta->view, delta->key.start);
 			window->incomplete = delta->incomplete;
+			window->lateness = delta->lateness;
 			window_enter_heaps(window);
 		}
 		window->events += delta->events;
+		trigger_late_events(window, delta->late_events, pass->clock);
 		window_set_news(window);
 		window_schedule(window, pass->mono);
 	}
@@ -286,6 +290,8 @@ apply_pass(StreamPass *pass)
 		pfree(previous);
 		MemoryContextSwitchTo(old);
 	}
+	if (pass->watermark.event_watermark != stream->watermark.event_watermark)
+		lateness_clock_moved(stream, pass->mono);
 	stream->watermark = pass->watermark;
 	stream->last_window_end = pass->last_window_end;
 	stream->rows_purged = pass->rows_purged;

@@ -2,7 +2,7 @@
  * prestaging.c
  *	  Has p-buckets staged before the windows that need them are executed.
  *
- * Two kinds of execution can be told in advance (Aion paper, section 3.4):
+ * Three kinds of execution can be told in advance (Aion paper, section 3.4):
  *
  * late		a late event gives its window a time: the buckets are asked for at
  *			once, since the event says what will be needed (punctuated rule)
@@ -11,6 +11,9 @@
  *			is just done; several windows are planned backwards, for there is one I/O
  *			worker. While no cost is known, and for a first window, it begins when the
  *			window before has expired (pessimistic start)
+ *
+ * triggered	the staleness trigger has set an instant of the lateness clock: as for
+ *			final ones
  *
  * A prediction that fails costs memory for a while, or time: an execution that
  * comes too early asks for its blocks itself. Nothing here is needed for
@@ -106,17 +109,27 @@ next_final(SchedView *view)
 	return window;
 }
 
+/* The window of a stream that the staleness trigger will have executed next; or NULL. */
+static Window *
+next_triggered(SchedStream *stream)
+{
+	Window	   *window;
+
+	if (pairingheap_is_empty(stream->waiting))
+		return NULL;
+	window = pairingheap_container(Window, place_node, pairingheap_first(stream->waiting));
+	return window->prestage == 0 ? window : NULL;
+}
+
 /*
- * Fills in a job for the window. False: it can't be told when, and the window before has not
- * expired yet.
+ * Fills in a job for the window, which is executed when W_e has moved on by "remaining". False: it can't be
+ * told when, and W_e is not near yet: for a final execution, the window before has not expired.
  */
 static bool
-predict(const Window *window, double cost, int64 now, PrestageJob *job)
+predict(const Window *window, int64 remaining, double cost, int64 now, PrestageJob *job)
 {
 	const SchedView *view = window->view;
 	const SchedStream *stream = view->stream;
-	/* W_e + remaining is where the window becomes final */
-	int64		remaining = int64_sub_saturating(window->end, view->threshold);
 	bool		predecessor_expired = remaining <= view->def.window.slide;
 
 	job->duration = 0;
@@ -128,14 +141,36 @@ predict(const Window *window, double cost, int64 now, PrestageJob *job)
 	return true;
 }
 
-void
-prestage_finals(int64 now)
+/* Jobs of one scheduler's turn. */
+typedef struct Predictions
 {
+	int			n;
 	PrestageJob jobs[MAX_PLANNED];
 	Window	   *windows[MAX_PLANNED];
+} Predictions;
+
+/* Adds a window, if there is room. */
+static void
+consider(Predictions *all, Window *window, int64 remaining, int64 now)
+{
+	StreamFacts facts;
+	double		cost = PRESTAGE_COST_UNKNOWN;
+
+	if (all->n == MAX_PLANNED)
+		return;
+	if (control_facts(window->view->stream->relid, &facts))
+		cost = facts.stage_cost;
+	all->jobs[all->n].id = all->n;
+	all->windows[all->n] = window;
+	all->n += predict(window, remaining, cost, now, &all->jobs[all->n]);
+}
+
+void
+prestage_predicted(int64 now)
+{
+	Predictions all = {0};
 	List	   *streams = sched_streams();
 	ListCell   *ls;
-	int			n = 0;
 
 	next_start = MONO_NEVER;
 	if (!aion_prestage)
@@ -143,8 +178,7 @@ prestage_finals(int64 now)
 	foreach(ls, streams)
 	{
 		SchedStream *stream = lfirst(ls);
-		StreamFacts facts;
-		double		cost = PRESTAGE_COST_UNKNOWN;
+		Window	   *window;
 		ListCell   *lv;
 
 		if (!stream->loaded)
@@ -152,24 +186,23 @@ prestage_finals(int64 now)
 		measure_speed(stream, now);
 		foreach(lv, stream->views)
 		{
-			Window	   *window = ((SchedView *) lfirst(lv))->loaded ? next_final(lfirst(lv)) : NULL;
+			SchedView  *view = lfirst(lv);
 
-			if (window == NULL || n == MAX_PLANNED)
-				continue;
-			if (cost < 0 && control_facts(stream->relid, &facts))
-				cost = facts.stage_cost;
-			jobs[n].id = n;
-			windows[n] = window;
-			n += predict(window, cost, now, &jobs[n]);
+			window = view->loaded ? next_final(view) : NULL;
+			if (window != NULL)
+				consider(&all, window, int64_sub_saturating(window->end, view->threshold), now);
 		}
+		window = next_triggered(stream);
+		if (window != NULL)
+			consider(&all, window, int64_sub_saturating(window->at, lateness_clock(stream, now)), now);
 	}
-	(void) prestage_plan(jobs, n, now);
-	for (int i = 0; i < n; i++)
+	(void) prestage_plan(all.jobs, all.n, now);
+	for (int i = 0; i < all.n; i++)
 	{
-		if (jobs[i].start <= now)
-			ask(windows[jobs[i].id], jobs[i].deadline, now);
+		if (all.jobs[i].start <= now)
+			ask(all.windows[all.jobs[i].id], all.jobs[i].deadline, now);
 		else
-			next_start = Min(next_start, jobs[i].start);
+			next_start = Min(next_start, all.jobs[i].start);
 	}
 }
 

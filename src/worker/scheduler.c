@@ -146,18 +146,20 @@ accept_invalidations(void)
 	MemoryContextSwitchTo(turn_context);
 }
 
-/* aion.late_interval was changed: windows that wait by the old one get a new time. */
+/* aion.late_interval or aion.staleness was changed: windows that wait by the old one get a new time. */
 static void
-look_at_late_interval(int64 now)
+look_at_settings(int64 now)
 {
-	static int	last = 0;
+	static int	last_interval = 0;
+	static double last_staleness = 0;
 	static bool known = false;
 	List	   *streams;
 	ListCell   *lc;
 
-	if (known && last == aion_late_interval)
+	if (known && last_interval == aion_late_interval && last_staleness == aion_staleness)
 		return;
-	last = aion_late_interval;
+	last_interval = aion_late_interval;
+	last_staleness = aion_staleness;
 	if (!known)
 	{
 		known = true;
@@ -202,7 +204,7 @@ turn(void)
 	accept_invalidations();
 	if (!bring_up_to_date(now))
 		return false;
-	look_at_late_interval(now);
+	look_at_settings(now);
 	dispatch_collect(now);
 	due_run_timers(now);
 	requests_resolve(now);
@@ -217,7 +219,7 @@ turn(void)
 	publish_all(now);
 	dispatch_windows(now);
 	MemoryContextSwitchTo(turn_context);
-	prestage_finals(now);
+	prestage_predicted(now);
 	DEBUG_POINT("scheduler-turned");
 	return true;
 }
@@ -242,7 +244,7 @@ sleep_until_due(void)
 		return;
 	next = Min(pass_next, now + LONGEST_SLEEP);
 	next = sooner(next, scheduler.reload_at);
-	next = sooner(next, due_next_timer());
+	next = sooner(next, due_next_timer(now));
 	next = sooner(next, publish_next());
 	next = sooner(next, requests_next(now));
 	next = sooner(next, dispatch_next(now));

@@ -15,6 +15,7 @@
  *	take_up.c			views that are new, streams that lost their state
  *	window_table.c		windows that are not final
  *	due.c				which of them is to be executed when
+ *	trigger.c			the same for late ones, by staleness
  *	prestaging.c		what is staged ahead of executions
  *	dispatch.c			windows to executors, and their outcomes
  *	publish.c			what the I/O worker is told
@@ -27,6 +28,7 @@
 #include "postgres.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
+#include "utils/array.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
@@ -34,11 +36,15 @@
 #include "store/arrivals.h"
 #include "stream/stream.h"
 #include "time/eventtime.h"
+#include "time/late_forecast.h"
 #include "view/view.h"
 #include "worker/control.h"
 
 /* GUC: ms between executions of a late window; 0: no limit, -1: only by its final firing. */
 extern int	aion_late_interval;
+
+/* GUC: bound on staleness of views that do not set their own. */
+extern double aion_staleness;
 
 /* GUC: p-buckets are staged before an execution that can be foreseen. */
 extern bool aion_prestage;
@@ -73,6 +79,11 @@ typedef struct SchedStream
 	int64		last_activity;	/* an event was accounted for */
 	int64		last_idle;		/* watermark_idle() was called */
 	int64		locked_until;	/* someone had it locked: no pass before */
+
+	/* the lateness clock, see trigger.c */
+	int64		moved_at;		/* when W_e moved last (monotonic) */
+	int64		stood_still;	/* microseconds that it stood still before that */
+	pairingheap *waiting;		/* windows that wait for it */
 
 	/* how W_e moves, for prestaging */
 	double		speed;			/* of W_e against the monotonic clock; 0: not known */
@@ -116,6 +127,9 @@ typedef struct SchedView
 	dlist_head	due;			/* to be executed or made final, by due_pass */
 	dlist_head	finalize;		/* to be made final by the next pass */
 	int			nfailed;
+	LateForecast forecast;		/* how many late events windows have ... */
+	OpenWindows open;			/* ... those in memory among them ... */
+	ArrivalShape arrivals;		/* ... and when */
 	int64		final_firings;	/* without an execution; to be added to view_state by the pass */
 	bool		seen;			/* by the reload of definitions */
 } SchedView;
@@ -131,9 +145,13 @@ typedef enum WindowPlace
 {
 	PLACE_IDLE,
 	PLACE_TIMED,				/* in the heap of timers */
+	PLACE_WAITING,				/* for its stream's lateness clock */
 	PLACE_READY,				/* in the heap of what can be dispatched */
 	PLACE_RUNNING				/* an executor has it */
 } WindowPlace;
+
+/* Value of Window.planned: to be planned when there is something new. */
+#define PLAN_NONE	(-1.0)
 
 /* A window that is not final. */
 typedef struct Window
@@ -142,6 +160,8 @@ typedef struct Window
 	SchedView  *view;
 	EventTime	end;
 	int64		events;			/* as in window_state */
+	int64		late_events;	/* of these */
+	int64		lateness;		/* microseconds: that it was made with */
 	int64		fired_events;	/* as in window_firing */
 	int64		sent_events;	/* "events" when it was last dispatched */
 	const char *incomplete;		/* reason; NULL: it is not */
@@ -166,11 +186,16 @@ typedef struct Window
 	dlist_node	finalize_node;
 	uint64		due_pass;
 	int64		last_tried;		/* monotonic; of the last execution of any kind */
+	/* trigger.c, on the stream's lateness clock */
+	EventTime	on_time_clock;	/* of the on-time execution */
+	EventTime	fired_clock;	/* of the last one */
+	EventTime	sent_clock;		/* when it was last dispatched */
+	double		planned;		/* next execution, 0 to 1; PLAN_NONE */
 	/* due.c */
 	WindowPlace place;
 	pairingheap_node place_node;
 	int			rank;			/* while ready */
-	int64		at;				/* while timed or ready */
+	int64		at;				/* while timed or ready: monotonic, or by event time; while waiting: on the lateness clock */
 } Window;
 
 /* What a pass adds to a window. */
@@ -193,6 +218,7 @@ typedef struct WindowDelta
 	const char *incomplete;		/* becomes incomplete */
 	int64		events;
 	int64		late_events;
+	int64		lateness;		/* of a window that is made, microseconds */
 	bool		final;			/* becomes final */
 } WindowDelta;
 
@@ -215,6 +241,7 @@ typedef struct StreamPass
 	EventTime	advance;		/* greatest control entry */
 	EventTime	last_window_end;
 	WatermarkState watermark;	/* new */
+	EventTime	clock;			/* lateness clock by which events were judged */
 	List	   *changed_views;	/* SchedView *: view_state is to be written */
 	List	   *taken_up;		/* SchedView * */
 	List	   *finals;			/* Window *: made final, leave memory after commit */
@@ -258,8 +285,8 @@ extern int64 dispatch_next(int64 now);	/* when to look at jobs although nobody w
 /* ---- prestaging.c ---- */
 extern void prestage_late(Window *window, int64 now);
 extern void prestage_end(Window *window);	/* its execution begins, and asks for what is not there yet */
-extern void prestage_finals(int64 now);
-extern int64 prestage_next(void);	/* when to call prestage_finals() although nothing happened */
+extern void prestage_predicted(int64 now);
+extern int64 prestage_next(void);	/* when to call prestage_predicted() although nothing happened */
 
 /* ---- definitions.c ---- */
 extern void definitions_init(void);
@@ -270,6 +297,7 @@ extern List *sched_streams(void);	/* of all; SchedStream *, palloc'd */
 extern SchedStream *sched_stream(Oid relid);	/* NULL: unknown */
 extern SchedView *sched_view(Oid view);
 extern void stream_set_thresholds(SchedStream *stream);
+extern int64 view_window_lateness(const SchedView *view, EventTime end);
 
 /* ---- pass.c ---- */
 extern void pass_run(List *streams, int64 now);	/* SchedStream *; own transaction */
@@ -311,6 +339,7 @@ window_dirty(const Window *window)
 
 /* ---- due.c ---- */
 extern void due_init(void);
+extern void due_init_stream(SchedStream *stream);
 extern void window_schedule(Window *window, int64 now);
 extern void window_make_due(Window *window, uint64 pass, bool forced, int64 now);
 extern void window_undue(Window *window);
@@ -318,12 +347,27 @@ extern void window_unplace(Window *window);
 extern void window_dispatched(Window *window);
 extern void window_retry(Window *window, bool recorded, int64 now);
 extern void due_run_timers(int64 now);
-extern int64 due_next_timer(void);
+extern int64 due_next_timer(int64 now);
 extern void due_dispatch(bool (*usable) (const Window *window), bool (*post) (Window *window));
 extern FiringKind window_firing_kind(const Window *window, bool *final_too);
 extern int64 window_priority(const Window *window);
 extern void view_schedule_news(SchedView *view, int64 now);
 extern void view_unschedule_all(SchedView *view);
+
+/* ---- trigger.c ---- */
+extern void trigger_init(SchedView *view);
+extern EventTime lateness_clock(const SchedStream *stream, int64 now);
+extern void lateness_clock_moved(SchedStream *stream, int64 now);
+extern int64 lateness_clock_reaches(const SchedStream *stream, EventTime t, int64 now);
+extern double view_staleness(const SchedView *view);
+extern EventTime trigger_due(Window *window, int64 now);
+extern void trigger_executed(Window *window, EventTime clock, bool on_time);
+extern void trigger_replan(Window *window);
+extern void trigger_late_events(Window *window, int64 n, EventTime clock);
+extern void trigger_forget(Window *window);
+extern void trigger_final(const Window *window);
+extern bytea *trigger_pack_arrivals(const SchedView *view);
+extern void trigger_unpack_arrivals(SchedView *view, const bytea *packed);
 
 /* ---- state_store.c: all between SPI_connect() and SPI_finish() ---- */
 typedef struct StreamStateRow
@@ -339,8 +383,11 @@ typedef struct WindowRow
 {
 	EventTime	start;
 	int64		events;
+	int64		late_events;
+	int64		lateness;		/* microseconds */
 	char	   *incomplete;
 	int64		fired_events;
+	EventTime	fired_watermark;	/* W_e of the last execution */
 	int			on_time;
 	int			final;
 	TimestampTz last_fired_at;	/* 0: never */
@@ -353,6 +400,8 @@ typedef struct ViewStateRow
 	EventTime	final_through;
 	EventTime	begins;
 	EventTime	incomplete_before;
+	ArrayType  *late_counts;	/* NULL: none; palloc'd, as the next one */
+	bytea	   *late_arrivals;
 } ViewStateRow;
 
 typedef void (*WindowRowSink) (void *arg, const WindowRow *row);

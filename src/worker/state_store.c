@@ -52,7 +52,8 @@ static Statement stream_watermark = {
 SPI_OK_UPDATE, 3, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL};
 
 static Statement view_load = {
-	"SELECT final_through, begins, incomplete_before FROM aion.view_state WHERE view = $1",
+	"SELECT final_through, begins, incomplete_before, late_counts, late_arrivals"
+	" FROM aion.view_state WHERE view = $1",
 SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
 
 static Statement view_insert = {
@@ -62,12 +63,13 @@ SPI_OK_INSERT, 4, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
 
 static Statement view_update = {
 	"UPDATE aion.view_state SET final_through = greatest(final_through, $2),"
-	" final_firings = final_firings + $3 WHERE view = $1",
-SPI_OK_UPDATE, 3, {REGCLASSOID, TIMESTAMPTZOID, INT8OID}, NULL};
+	" final_firings = final_firings + $3, late_counts = $4, late_arrivals = $5 WHERE view = $1",
+SPI_OK_UPDATE, 5, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8ARRAYOID, BYTEAOID}, NULL};
 
 #define WINDOW_COLUMNS \
 	"s.window_start, s.events, s.incomplete, f.fired_events, f.on_time, f.final," \
-	" f.last_fired_at, f.error IS NOT NULL, left(f.sqlstate, 2) IN ('40', '53', '55', '57', '58')" \
+	" f.last_fired_at, f.error IS NOT NULL, left(f.sqlstate, 2) IN ('40', '53', '55', '57', '58')," \
+	" s.late_events, s.allowed_lateness, f.fired_watermark" \
 	" FROM aion.window_state s LEFT JOIN aion.window_firing f USING (view, window_start)"
 
 static Statement windows_load = {
@@ -79,13 +81,13 @@ static Statement firing_load = {
 SPI_OK_SELECT, 2, {REGCLASSOID, TIMESTAMPTZOID}, NULL};
 
 static Statement windows_write = {
-	"INSERT INTO aion.window_state AS w (view, window_start, events, late_events, final, incomplete)"
-	" SELECT * FROM unnest($1, $2, $3, $4, $5, $6)"
+	"INSERT INTO aion.window_state AS w (view, window_start, events, late_events, final,"
+	" allowed_lateness, incomplete) SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)"
 	" ON CONFLICT (view, window_start) DO UPDATE SET events = w.events + excluded.events,"
 	" late_events = w.late_events + excluded.late_events, final = w.final OR excluded.final,"
 	" incomplete = coalesce(w.incomplete, excluded.incomplete)",
-	SPI_OK_INSERT, 6, {REGCLASSARRAYOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, INT8ARRAYOID,
-BOOLARRAYOID, TEXTARRAYOID}, NULL};
+	SPI_OK_INSERT, 7, {REGCLASSARRAYOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, INT8ARRAYOID,
+BOOLARRAYOID, INT8ARRAYOID, TEXTARRAYOID}, NULL};
 
 static Statement windows_purge = {
 	"WITH w AS (DELETE FROM aion.window_state WHERE view = $1 AND window_start <= $2"
@@ -237,6 +239,31 @@ text_field(int row, int column, MemoryContext context)
 	return value == NULL ? NULL : MemoryContextStrdup(context, value);
 }
 
+/* A value of variable length, palloc'd in the SPI procedure's context. NULL for NULL. */
+static struct varlena *
+varlena_field(int row, int column)
+{
+	bool		null;
+	Datum		value = field(row, column, &null);
+
+	return null ? NULL : PG_DETOAST_DATUM_COPY(value);
+}
+
+/* An array of n values of a type of fixed or variable length. */
+static Datum
+array_of(Datum *values, bool *nulls, int n, Oid type)
+{
+	int			dims[1] = {n};
+	int			lbs[1] = {1};
+	int16		length;
+	bool		by_value;
+	char		align;
+
+	get_typlenbyvalalign(type, &length, &by_value, &align);
+	return PointerGetDatum(construct_md_array(values, nulls, 1, dims, lbs, type,
+											  length, by_value, align));
+}
+
 /* ---- streams ---- */
 
 /* False: no row. The text is palloc'd in the SPI procedure's context. */
@@ -302,6 +329,8 @@ store_view_load(Oid view, ViewStateRow *row)
 	row->final_through = time_field(0, 1);
 	row->begins = time_field(0, 2);
 	row->incomplete_before = time_field(0, 3);
+	row->late_counts = (ArrayType *) varlena_field(0, 4);
+	row->late_arrivals = (bytea *) varlena_field(0, 5);
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }
@@ -323,12 +352,17 @@ store_view_insert(const SchedView *view)
 void
 store_view_update(const SchedView *view, int64 final_firings)
 {
-	Datum		values[3];
-	char		nulls[3] = {' ', ' ', ' '};
+	Datum		values[5];
+	char		nulls[5] = {' ', ' ', ' ', ' ', ' '};
+	Datum		counts[LATE_FORECAST_WINDOWS];
 
+	for (int i = 0; i < view->forecast.windows; i++)
+		counts[i] = Int64GetDatum(view->forecast.events[i]);
 	values[0] = ObjectIdGetDatum(view->def.view);
 	values[1] = time_datum(view->final_through, &nulls[1]);
 	values[2] = Int64GetDatum(final_firings);
+	values[3] = array_of(counts, NULL, view->forecast.windows, INT8OID);
+	values[4] = PointerGetDatum(trigger_pack_arrivals(view));
 	run(&view_update, values, nulls);
 }
 
@@ -348,6 +382,9 @@ read_window(int i, WindowRow *row, MemoryContext context)
 	row->last_fired_at = fired_at == EVENT_TIME_NEVER ? 0 : fired_at;
 	row->failed = bool_field(i, 8);
 	row->transient = bool_field(i, 9);
+	row->late_events = int8_field(i, 10);
+	row->lateness = int8_field(i, 11);
+	row->fired_watermark = time_field(i, 12);
 }
 
 /* Calls back for each window of a view that is not final. */
@@ -392,38 +429,23 @@ store_firing_load(Oid view, EventTime start, WindowRow *row)
 	return true;
 }
 
-/* An array of n values of a type of fixed or variable length. */
-static Datum
-array_of(Datum *values, bool *nulls, int n, Oid type)
-{
-	int			dims[1] = {n};
-	int			lbs[1] = {1};
-	int16		length;
-	bool		by_value;
-	char		align;
-
-	get_typlenbyvalalign(type, &length, &by_value, &align);
-	return PointerGetDatum(construct_md_array(values, nulls, 1, dims, lbs, type,
-											  length, by_value, align));
-}
-
 typedef struct WindowColumns
 {
 	int			n;
-	Datum	   *columns[6];
+	Datum	   *columns[7];
 	bool	   *nulls;			/* of the last */
 } WindowColumns;
 
 static void
 write_columns(WindowColumns *w)
 {
-	static const Oid types[] = {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8OID, BOOLOID, TEXTOID};
+	static const Oid types[] = {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8OID, BOOLOID, INT8OID, TEXTOID};
 	Datum		values[lengthof(types)];
 
 	if (w->n == 0)
 		return;
 	for (int i = 0; i < lengthof(types); i++)
-		values[i] = array_of(w->columns[i], i == 5 ? w->nulls : NULL, w->n, types[i]);
+		values[i] = array_of(w->columns[i], i == lengthof(types) - 1 ? w->nulls : NULL, w->n, types[i]);
 	run(&windows_write, values, NULL);
 	for (int i = 0; i < lengthof(types); i++)
 		pfree(DatumGetPointer(values[i]));
@@ -455,7 +477,8 @@ store_windows_write(HTAB *deltas)
 		w.columns[3][w.n] = Int64GetDatum(delta->late_events);
 		w.columns[4][w.n] = BoolGetDatum(delta->final);
 		w.nulls[w.n] = delta->incomplete == NULL;
-		w.columns[5][w.n] = w.nulls[w.n] ? (Datum) 0 : CStringGetTextDatum(delta->incomplete);
+		w.columns[5][w.n] = Int64GetDatum(delta->lateness);
+		w.columns[6][w.n] = w.nulls[w.n] ? (Datum) 0 : CStringGetTextDatum(delta->incomplete);
 		if (++w.n == room)
 			write_columns(&w);
 	}

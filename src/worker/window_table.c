@@ -95,6 +95,7 @@ window_make(SchedView *view, EventTime start)
 	memset((char *) window + sizeof(WindowKey), 0, sizeof(Window) - sizeof(WindowKey));
 	window->view = view;
 	window->end = window_end(&view->def.window, start);
+	trigger_executed(window, window->end, true);
 	return window;
 }
 
@@ -151,6 +152,7 @@ window_remove(Window *window)
 	window_unplace(window);
 	window_undue(window);
 	window_set_failed(window, false);
+	trigger_forget(window);
 	window_leave_firing(window);
 	if (window->final_heap != NULL)
 		pairingheap_remove(window->final_heap, &window->final_node);

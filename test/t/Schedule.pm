@@ -106,6 +106,7 @@ sub _add_view
 	my ($self) = @_;
 	my %view = (name => "v$self->{number}_" . (++$self->{serial}), query => pick(@QUERIES), $self->_window);
 	$view{early} = "'50 ms'" if chance(0.2);
+	$view{staleness} = pick(0.5, 0.05, 1e-6) if chance(0.3);
 	$self->_note("view $view{name}: size $view{size}, slide $view{slide}, origin $view{origin}: $view{query}");
 	$self->_sql(create_view_sql(\%view, $self->{stream}));
 	push @{ $self->{views} }, \%view;
