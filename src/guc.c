@@ -15,6 +15,7 @@
 #include "store/area.h"
 #include "store/serialize.h"
 #include "stream/stream.h"
+#include "view/view.h"
 #include "worker/destage_plan.h"
 #include "worker/scheduler.h"
 #include "worker/serializer.h"
@@ -113,6 +114,10 @@ define_others(void)
 void
 guc_init(void)
 {
+	DefineCustomBoolVariable("aion.staging",
+							 "Has the I/O worker read compressed blocks for executions of windows, one after the other.",
+							 "Off, each execution reads what it needs by itself, several at the same time.",
+							 &aion_staging, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("aion.prestage",
 							 "Has compressed blocks read before an execution that needs them can be foreseen.",
 							 "Off, an execution asks for them when it begins.",

@@ -19,6 +19,8 @@
 
 #include "view/view_internal.h"
 
+bool		aion_staging = true;
+
 #define STREAMING_AHEAD (8 * 1024 * 1024)
 #define BLOCKING_AHEAD	((Size) 1 << 40)	/* the store stops where there is no room */
 
@@ -93,6 +95,8 @@ view_stage_ahead(SPIPlanPtr plan)
 	bool		blocks = false;
 	ListCell   *lc;
 
+	if (!aion_staging)
+		return 0;
 	/* not kept, or more than one statement: anything goes */
 	if (cached == NULL)
 		return STREAMING_AHEAD;

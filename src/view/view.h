@@ -26,6 +26,9 @@ typedef struct ContinuousView
 	bool		paused;
 } ContinuousView;
 
+/* GUC: executions have their blocks read by the I/O worker. */
+extern bool aion_staging;
+
 /*
  * All continuous views of this database whose relations exist and whose stream could be locked
  * (AccessShareLock, kept) without waiting, under the active snapshot. Palloc'd.

@@ -255,6 +255,19 @@ exact('late events without prestaging');
 is(done('prestage'), $prestages, 'nothing is staged ahead');
 cmp_ok(done('stage'), '>', $stages, 'but when it is needed');
 
+$node->append_conf('postgresql.conf', 'aion.staging = off');
+$node->reload;
+# executors take it in between two executions
+wait_until($node, q{SELECT setting = 'off' FROM pg_settings WHERE name = 'aion.staging'}, 'aion.staging is off');
+sql(q{SELECT aion.sync('s', late => true)});
+$stages = done('stage');
+late_event(-7);
+sql(q{SELECT aion.sync('s', late => true)});
+exact('late events whose executions read by themselves');
+is(done('stage'), $stages, 'nothing is staged');
+$node->append_conf('postgresql.conf', 'aion.staging = on');
+$node->reload;
+
 # ---- memory that staging fills, and a queue that it fills -------------------------------------------------------------
 
 $node->append_conf('postgresql.conf', "aion.memory = '4MB'\naion.prestage = on");

@@ -6,14 +6,15 @@ OTHER_SIDE="compared with"
 
 # The variants: what they are called; and, on the current server, whether this build has them. If so, SETTING says what to
 # set, if not, REASON says what is missing.
-VARIANTS=("as it is" "warm cache" "all kept in memory" "prestage off" "no serializers" "several I/O workers")
+VARIANTS=("as it is" "warm cache" "all kept in memory" "prestage off" "no serializers" "I/O by several")
 available()
 {
 	case $1 in
 		"all kept in memory") keep_everything && SETTING=$KEEP_EVERYTHING ;;
 		"prestage off") has_settings aion.prestage && SETTING="aion.prestage = off" ;;
 		"no serializers") has_settings aion.serializers && SETTING="aion.serializers = 0" ;;
-		"several I/O workers") has_settings aion.io_workers && SETTING="aion.io_workers = 3" ;;
+		# each execution reads its own blocks
+		"I/O by several") has_settings aion.staging && SETTING="aion.prestage = off;aion.staging = off" ;;
 		*) SETTING= ;;
 	esac
 }
@@ -25,7 +26,9 @@ run_variant()
 	local memory COLD=1
 	memory=$(standard_memory)
 	[ "$1" != "all kept in memory" ] || memory=$(memory_for $((PAST_WINDOWS + 2)))
-	restart_with "$memory" ${SETTING:+"$SETTING"}
+	local settings
+	IFS=";" read -ra settings <<<"$SETTING"
+	restart_with "$memory" ${settings[@]+"${settings[@]}"}
 	if [ "$1" = "warm cache" ] || [ -z "$DROP_CACHES" ]; then COLD=; fi
 	SAMPLE=1 run_workload $PAST_WINDOWS $((PAST_WINDOWS + 1 + WINDOWS))
 	processing_ms final $PAST_WINDOWS >>"$(figures "$1" final)"
