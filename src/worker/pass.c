@@ -269,6 +269,9 @@ apply_watermark(StreamPass *pass)
 	}
 	foreach(lc, pass->moved)
 		window_schedule(lfirst(lc), pass->mono);
+	foreach(lc, pass->stream->views)
+		if (trigger_expects_less(lfirst(lc)))
+			view_schedule_news(lfirst(lc), pass->mono);
 }
 
 /* After the commit: the stream as this process remembers it. */

@@ -130,6 +130,7 @@ typedef struct SchedView
 	LateForecast forecast;		/* how many late events windows have ... */
 	OpenWindows open;			/* ... those in memory among them ... */
 	ArrivalShape arrivals;		/* ... and when */
+	double		expected;		/* late events of a window, as of when windows were given their times */
 	int64		final_firings;	/* without an execution; to be added to view_state by the pass */
 	bool		seen;			/* by the reload of definitions */
 } SchedView;
@@ -366,6 +367,7 @@ extern void trigger_replan(Window *window);
 extern void trigger_late_events(Window *window, int64 n, EventTime clock);
 extern void trigger_forget(Window *window);
 extern void trigger_final(const Window *window);
+extern bool trigger_expects_less(SchedView *view);
 extern bytea *trigger_pack_arrivals(const SchedView *view);
 extern void trigger_unpack_arrivals(SchedView *view, const bytea *packed);
 

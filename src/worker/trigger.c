@@ -28,6 +28,9 @@ double		aion_staleness = 0;
 /* W_e stands still when it has not moved for so long, or for two intervals. */
 #define STANDS_STILL_AFTER	(1 * USECS_PER_SEC)
 
+/* Windows keep their times while the forecast is no less than this share of what it was. */
+#define FORECAST_TOLERANCE	0.95
+
 /* Events after which the memory of when they came has faded by half or so. */
 #define ARRIVALS_REMEMBERED	100000
 
@@ -38,6 +41,7 @@ trigger_init(SchedView *view)
 	late_forecast_init(&view->forecast);
 	arrival_shape_init(&view->arrivals, ARRIVALS_REMEMBERED);
 	memset(&view->open, 0, sizeof(view->open));
+	view->expected = 0;
 }
 
 /* ---- the lateness clock ---- */
@@ -168,6 +172,21 @@ void
 trigger_final(const Window *window)
 {
 	late_forecast_add(&window->view->forecast, window->late_events);
+}
+
+/*
+ * True if fewer late events are expected now than when windows of the view were given their times: those may
+ * have become due. A little less does not count, or they would be looked at all the time.
+ */
+bool
+trigger_expects_less(SchedView *view)
+{
+	double		expected = late_forecast_events(&view->forecast, &view->open, 0);
+	bool		less = expected < view->expected * FORECAST_TOLERANCE;
+
+	if (less || expected > view->expected)
+		view->expected = expected;
+	return less;
 }
 
 /* As aion.view_state keeps the times of arrival. Palloc'd. */
