@@ -3,6 +3,7 @@
 #   make && make install     production build for the server that pg_config names
 #   make demo                set up, build, install, replay real flights in a private server
 #   make test                set up and run every test (in a private copy of the server)
+#   make test-versions       every test on PostgreSQL 17 and 18, in chroots that it makes (VERSIONS="17 18", ROOTS=folder keeps them)
 #   make soak, make bench    the long tests; the benchmark against plain tables
 #   make bench-paper         the experiments of the paper, with plots
 #   make check-layers        includes and calls only go down the layers
@@ -48,7 +49,7 @@ PG_CONFIG ?= pg_config
 PGXS      := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
 
 # The scripted targets install what is missing themselves, so they must work before there is any PGXS.
-SCRIPTED = demo test soak bench bench-paper
+SCRIPTED = demo test test-versions soak bench bench-paper
 ifneq ($(filter-out $(SCRIPTED),$(or $(MAKECMDGOALS),all)),)
 
 ifeq ($(PGXS),)
@@ -93,6 +94,9 @@ demo:
 
 test:
 	@test/run.sh $(SUITES)
+
+test-versions:
+	@scripts/test_versions.sh $(SUITES)
 
 soak:
 	@test/soak/run.sh

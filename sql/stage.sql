@@ -15,6 +15,14 @@ BEGIN
 	  INTO disk, staged, read
 	  FROM jsonb_path_query(j, 'strict $.** ? (@."Node Type" == "Foreign Scan")') n;
 END $$;
+-- A plan as every version shows it: later ones count rows with decimals.
+CREATE FUNCTION st_explain(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) ' || query LOOP
+		RETURN NEXT replace(line, '.00 loops', ' loops');
+	END LOOP;
+END $$;
 CREATE VIEW st_buckets AS
 	SELECT bucket_start, state = 'staged' AS staged, memory_events, disk_events, staged_bytes > 0 AS copies, memory_bytes = staged_bytes AS nothing_else
 	  FROM aion.buckets WHERE stream = 'st'::regclass;
@@ -34,7 +42,7 @@ SELECT aion.stage('st', '2024-03-01 01:30', '2024-03-01 03:00') AS copied_again;
 -- a query of a user uses copies and leaves them
 SELECT * FROM st_read('SELECT * FROM st');
 SELECT * FROM st_read('SELECT * FROM st');
-EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT id FROM st WHERE at >= '2024-03-01 02:00' AND at < '2024-03-01 04:00';
+SELECT * FROM st_explain($$ SELECT id FROM st WHERE at >= '2024-03-01 02:00' AND at < '2024-03-01 04:00' $$);
 SELECT count(*), sum(id) FROM st;
 -- what comes later has no copy
 INSERT INTO st SELECT g, timestamptz '2024-03-01 02:30' FROM generate_series(1000, 1009) g;
@@ -112,4 +120,4 @@ DROP FOREIGN TABLE st CASCADE;
 SELECT count(*) FROM aion.buckets WHERE staged_bytes > 0;
 SELECT count(*) FROM aion.io WHERE kind IN ('stage', 'prestage') AND state <> 'done';
 DROP ROLE st_other;
-DROP FUNCTION st_read;
+DROP FUNCTION st_read, st_explain;

@@ -7,9 +7,14 @@
 #define AION_COMPAT_H
 
 #include "postgres.h"
+#include "access/tupdesc.h"
 #include "commands/vacuum.h"
+#include "nodes/parsenodes.h"
 #include "optimizer/pathnode.h"
 #include "storage/lock.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"				/* 16: split off postgres.h */
+#endif
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"	/* 18: two headers were split off */
 #include "commands/explain_state.h"
@@ -24,6 +29,22 @@
 /* 18: tuple descriptors keep a compact copy of each attribute, to be made anew after a change. */
 #if PG_VERSION_NUM < 180000
 #define populate_compact_attribute(desc, i) ((void) 0)
+#endif
+
+/* 18: NOT NULL can be declared without a check of the rows that are there. True if they have been checked. */
+static inline bool
+attribute_is_not_null(TupleDesc desc, int i)
+{
+#if PG_VERSION_NUM >= 180000
+	return TupleDescCompactAttr(desc, i)->attnullability == ATTNULLABLE_VALID;
+#else
+	return TupleDescAttr(desc, i)->attnotnull;
+#endif
+}
+
+/* 17: the expression of a generated column can be changed. */
+#if PG_VERSION_NUM < 170000
+#define AT_SetExpression ((AlterTableType) -1)
 #endif
 
 /* 16: vacuum() takes the memory context that outlives its transactions. */

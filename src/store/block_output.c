@@ -16,6 +16,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "compat.h"
 #include "store/block_memory.h"
 #include "store/block_output.h"
 #include "store/serialize.h"

@@ -22,6 +22,7 @@
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 
+#include "compat.h"
 #include "debug_point.h"
 #include "store/block_memory.h"
 #include "store/serialize.h"

@@ -6,8 +6,9 @@
  * stream that it may reach is noted before the server executes it and compared
  * afterwards, so recursion, IF NOT EXISTS and merged definitions need no care.
  * In this order: the new options and the event time; options that are fixed
- * while there are events; columns of another type; added columns; new
- * constraints against stored events. Any error undoes the whole statement.
+ * while there are events; columns of another type or expression; added
+ * columns; new constraints against stored events. Any error undoes the whole
+ * statement.
  *
  * Dropped columns are not seen to here, but by the object-access hook (ddl.c).
  */
@@ -17,6 +18,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
@@ -29,6 +31,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "compat.h"
 #include "stream/registry.h"
 
 /* One stream as it was before the statement. */
@@ -104,6 +107,8 @@ watch_stream(Oid relid)
 static bool
 command_matters(AlterTableType subtype)
 {
+	if (subtype == AT_SetExpression)	/* not in every version's enum */
+		return true;
 	switch (subtype)
 	{
 		case AT_AddColumn:
@@ -221,6 +226,39 @@ check_retyped(WatchedStream *before, Relation rel)
 	}
 }
 
+/* The expression of a column if it is a stored generated one; otherwise NULL. */
+static const char *
+stored_expression(TupleDesc desc, int i)
+{
+	if (TupleDescAttr(desc, i)->attgenerated != ATTRIBUTE_GENERATED_STORED)
+		return NULL;
+	for (int d = 0; d < desc->constr->num_defval; d++)
+		if (desc->constr->defval[d].adnum == i + 1)
+			return desc->constr->defval[d].adbin;
+	return NULL;
+}
+
+/* Stored generated columns that have another expression now. The server would compute them anew in a table of its own. */
+static void
+check_expressions(WatchedStream *before, Relation rel)
+{
+	for (int i = 0; i < before->desc->natts; i++)
+	{
+		const char *old = stored_expression(before->desc, i);
+		const char *new = stored_expression(RelationGetDescr(rel), i);
+
+		if (old != NULL && new != NULL && strcmp(old, new) != 0 &&
+			storage_holds_packed(before->relid, &before->entry))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("cannot change the expression of column \"%s\" of stream \"%s\"",
+							NameStr(TupleDescAttr(before->desc, i)->attname),
+							RelationGetRelationName(rel)),
+					 errdetail("The stream holds events that were stored with values of the old one."),
+					 errhint("TRUNCATE the stream first.")));
+	}
+}
+
 /* Records the columns that the stream has got. */
 static void
 record_added(WatchedStream *before, Relation rel)
@@ -254,6 +292,7 @@ check_stream(WatchedStream *before)
 
 	rel = table_open(before->relid, NoLock);
 	check_retyped(before, rel);
+	check_expressions(before, rel);
 	record_added(before, rel);
 	table_close(rel, NoLock);
 	CommandCounterIncrement();

@@ -5,9 +5,10 @@
  *
  * Columns go by name. Columns of the stream that the table lacks get their
  * default, so one that is NOT NULL without a default makes the insert fail;
- * columns of the table that the stream lacks are left out. What the stream
- * computes itself (generated and GENERATED ALWAYS AS IDENTITY columns) is
- * never given.
+ * columns of the table that the stream lacks are left out, and so are those
+ * that are computed on read, which a trigger's row does not have. What the
+ * stream computes itself (generated and GENERATED ALWAYS AS IDENTITY columns)
+ * is never given.
  *
  * The copy is an INSERT with the rights of whoever inserts into the table, in
  * the same transaction: its errors are that statement's errors. Its plan is

@@ -23,6 +23,7 @@
 #include "utils/datetime.h"
 #include "utils/timestamp.h"
 
+#include "compat.h"
 #include "stream/stream.h"
 
 /* Bounds, in microseconds. */
@@ -109,9 +110,10 @@ read_span(const char *name, const char *value, int64 least, int64 greatest, cons
 	Interval   *interval = read_interval(name, value, hint);
 	int64		span;
 
-	if (interval->month != 0)
+	if (interval->month != 0 && !INTERVAL_NOT_FINITE(interval))
 		refuse_value(name, value, "Months and years have no fixed length.", hint);
-	if (pg_mul_s64_overflow(interval->day, EVENT_TIME_DAY, &span) ||
+	if (INTERVAL_NOT_FINITE(interval) ||
+		pg_mul_s64_overflow(interval->day, EVENT_TIME_DAY, &span) ||
 		pg_add_s64_overflow(span, interval->time, &span) ||
 		span < least || span > greatest)
 		refuse_value(name, value, "The interval is out of range.", hint);

@@ -26,6 +26,7 @@
 #include "utils/ruleutils.h"
 #include "utils/snapmgr.h"
 
+#include "compat.h"
 #include "stream/extension.h"
 #include "stream/registry.h"
 
@@ -151,7 +152,7 @@ check_constraints(Relation rel, List *before)
 }
 
 /*
- * Checks stored events of "rel" against what is new: NOT NULL columns that
+ * Checks stored events of "rel" against what is new: valid NOT NULL that
  * "before" doesn't have, and CHECK constraints not in "constraints_before".
  * The caller holds AccessExclusiveLock on it, or another that keeps writers out.
  */
@@ -164,8 +165,8 @@ stored_check_new(Relation rel, TupleDesc before, List *constraints_before)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 
-		if (att->attisdropped || !att->attnotnull ||
-			(i < before->natts && TupleDescAttr(before, i)->attnotnull))
+		if (att->attisdropped || !attribute_is_not_null(desc, i) ||
+			(i < before->natts && attribute_is_not_null(before, i)))
 			continue;
 		/* Not IS NULL: later versions' planner takes the column's word for it. */
 		if (any_event(rel, psprintf("pg_catalog.num_nulls(%s) > 0",

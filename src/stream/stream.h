@@ -143,7 +143,7 @@ extern void stream_window_set(StreamWindow *window);	/* which stays the caller's
 extern void stream_window_unset(void);	/* safe to call when none is set */
 extern StreamWindow *stream_window_get(Oid stream); /* InvalidOid: of whichever; NULL: none */
 
-/* unpack.c: a packed event as json, names as keys (pinned, locale-free output). */
+/* unpack.c: a packed event as json, names of its stored columns as keys (pinned, locale-free output). */
 extern Datum stream_event_to_jsonb(const StreamInfo *stream, const Event *event);
 
 #endif							/* AION_STREAM_H */

@@ -3,9 +3,9 @@
  *	  From stored columns to rows of the stream, and back.
  *
  * For most streams the two are the same. They differ where columns were dropped
- * and where a column is stored as text because its own stored form would
- * contain OIDs. Text is written and read with all settings pinned that types
- * look at, whoever the user is.
+ * or are computed on read, and where a column is stored as text because its own
+ * stored form would contain OIDs. Text is written and read with all settings
+ * pinned that types look at, whoever the user is.
  */
 #include "postgres.h"
 
@@ -19,6 +19,7 @@
 
 #include "store/event.h"
 #include "stream/extension.h"
+#include "stream/registry.h"
 #include "stream/unpack.h"
 
 typedef struct TextColumn
@@ -140,6 +141,11 @@ stream_event_to_jsonb(const StreamInfo *info, const Event *event)
 	json = DirectFunctionCall1(row_to_json, ExecFetchSlotHeapTupleDatum(row));
 	json = DirectFunctionCall1(jsonb_in, CStringGetDatum(TextDatumGetCString(json)));
 	AtEOXact_GUC(true, guc_level);
+	/* not null, as they are in the row, but not part of the event */
+	for (int i = 0; i < row_desc->natts; i++)
+		if (attribute_is_virtual(TupleDescAttr(row_desc, i)))
+			json = DirectFunctionCall2(jsonb_delete, json,
+									   CStringGetTextDatum(NameStr(TupleDescAttr(row_desc, i)->attname)));
 	ExecDropSingleTupleTableSlot(row);
 	ExecDropSingleTupleTableSlot(stored);
 	return json;

@@ -11,6 +11,7 @@
 
 #include "access/xact.h"
 #include "nodes/makefuncs.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -84,6 +85,7 @@ vacuum_table(Oid relid, bool truncate)
 	VacuumParams params;
 	MemoryContext caller = CurrentMemoryContext;
 	List	   *relations;
+	BufferAccessStrategy ring;
 
 	if (vacuum_context == NULL)
 		vacuum_context = AllocSetContextCreate(TopMemoryContext, "aion vacuum",
@@ -101,6 +103,8 @@ vacuum_table(Oid relid, bool truncate)
 	params.truncate = truncate ? VACOPTVALUE_ENABLED : VACOPTVALUE_DISABLED;
 	params.nworkers = -1;
 	relations = list_make1(makeVacuumRelation(NULL, relid, NIL));
+	/* from 16 on vacuum() makes none itself, and journals would push all else out of shared buffers */
+	ring = GetAccessStrategy(BAS_VACUUM);
 
 	/* vacuum() would say nothing if it left the table out. */
 	StartTransactionCommand();
@@ -115,7 +119,7 @@ vacuum_table(Oid relid, bool truncate)
 	StartTransactionCommand();
 	MemoryContextSwitchTo(vacuum_context);
 	PortalContext = vacuum_context; /* parent of vacuum()'s own context; outlives an error harmlessly */
-	vacuum(relations, &params, NULL, vacuum_context, true);
+	vacuum(relations, &params, ring, vacuum_context, true);
 	CommitTransactionCommand();
 	PortalContext = NULL;
 	MemoryContextSwitchTo(caller);

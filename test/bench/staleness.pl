@@ -152,7 +152,8 @@ for my $kind ('deltat', 'deltaev')
 			my $n = $total[ $index{$start} ] or next;
 			my ($greatest, $count) = follow($start, $schedule->($start, $k), $n);
 			$executed += $count;
-			last if $greatest > $bound && ++$missed > $allowed;
+			$missed++ if $greatest > $bound;
+			last if $missed > $allowed && $k < 200;
 		}
 		next if $missed > $allowed && $k < 200;
 		$least{$kind} = [ $k, $executed ];
