@@ -473,6 +473,21 @@ view_schedule_news(SchedView *view, int64 now)
 	}
 }
 
+/* Finds new times for windows that wait by the staleness trigger: its forecast has changed. */
+void
+view_schedule_waiting(SchedView *view, int64 now)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &view->news)
+	{
+		Window	   *window = dlist_container(Window, news_node, iter.cur);
+
+		if (window->place == PLACE_WAITING)
+			window_schedule(window, now);
+	}
+}
+
 /* A view was paused: nothing of it is due. What runs goes on. */
 void
 view_unschedule_all(SchedView *view)

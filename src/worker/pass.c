@@ -271,7 +271,7 @@ apply_watermark(StreamPass *pass)
 		window_schedule(lfirst(lc), pass->mono);
 	foreach(lc, pass->stream->views)
 		if (trigger_expects_less(lfirst(lc)))
-			view_schedule_news(lfirst(lc), pass->mono);
+			view_schedule_waiting(lfirst(lc), pass->mono);
 }
 
 /* After the commit: the stream as this process remembers it. */

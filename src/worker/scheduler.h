@@ -353,6 +353,7 @@ extern void due_dispatch(bool (*usable) (const Window *window), bool (*post) (Wi
 extern FiringKind window_firing_kind(const Window *window, bool *final_too);
 extern int64 window_priority(const Window *window);
 extern void view_schedule_news(SchedView *view, int64 now);
+extern void view_schedule_waiting(SchedView *view, int64 now);
 extern void view_unschedule_all(SchedView *view);
 
 /* ---- trigger.c ---- */
