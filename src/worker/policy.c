@@ -12,7 +12,9 @@
 #include "worker/policy.h"
 
 #define WORTHWHILE_BYTES (64 * 1024)	/* a past bucket goes at once if that much can, */
-#define COOLING_MS		2000	/* else when it has not changed for so long */
+#define COOLING_MS		2000	/* else when it has not changed for so long, */
+#define LINGERING_PART	64		/* or all that wait for that together hold so great a part of memory */
+#define BUSY_MS			200		/* before looking again at one that is being read */
 #define PRESSURE_MS		500		/* before trying again to relieve memory */
 #define RESORT_POINTS	5		/* percent below critical that the last resort goes to */
 #define IDLE_EXECUTIONS 3		/* so many times an execution without an event is idle ... */
@@ -148,24 +150,10 @@ policy_destage(const PolicyInput *input, PolicyPlan *plan, const PolicyBucket *b
 	plan->n++;
 }
 
-/* Destages past buckets; of one that still changes no trifles. */
-void
-policy_destage_past(const PolicyInput *input, PolicyPlan *plan, PolicyExtent extent)
+int
+policy_largest_first(const PolicyBucket *a, const PolicyBucket *b)
 {
-	for (int i = 0; i < input->n; i++)
-	{
-		const PolicyBucket *bucket = &input->buckets[i];
-		int64_t		keep = extent == POLICY_WHOLE ? 0 : bucket->keep;
-
-		if (bucket->past && bucket->busy)
-			policy_again(plan, COOLING_MS);
-		if (!bucket->past || !has_work(bucket, extent))
-			continue;
-		if (bucket->age_ms >= COOLING_MS || frees(bucket, keep) >= WORTHWHILE_BYTES)
-			policy_destage(input, plan, bucket, extent, -1);
-		else
-			policy_again(plan, COOLING_MS - (bucket->age_ms > 0 ? bucket->age_ms : 0));
-	}
+	return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
 /* The order that a sort is by at the moment. */
@@ -181,6 +169,54 @@ compare_buckets(const void *a, const void *b)
 	return result != 0 ? result : policy_oldest_first(left, right);
 }
 
+static void
+sort_buckets(const PolicyBucket **buckets, int n, PolicyOrder order)
+{
+	sort_order = order;
+	if (n > 0)
+		qsort(buckets, n, sizeof(*buckets), compare_buckets);
+}
+
+/*
+ * Destages past buckets; of one that still changes no trifles, unless there are so many
+ * that the trifles add up: then the largest of them.
+ */
+void
+policy_destage_past(const PolicyInput *input, PolicyPlan *plan, PolicyExtent extent)
+{
+	int64_t		lingering = 0;
+	int64_t		tolerated = input->total / LINGERING_PART;
+	int			n = 0;
+
+	for (int i = 0; i < input->n; i++)
+	{
+		const PolicyBucket *bucket = &input->buckets[i];
+		int64_t		bytes;
+
+		if (bucket->past && bucket->busy)
+			policy_again(plan, BUSY_MS);
+		if (!bucket->past || !has_work(bucket, extent))
+			continue;
+		bytes = frees(bucket, extent == POLICY_WHOLE ? 0 : bucket->keep);
+		if (bucket->age_ms >= COOLING_MS || bytes >= WORTHWHILE_BYTES)
+			policy_destage(input, plan, bucket, extent, -1);
+		else
+		{
+			policy_again(plan, COOLING_MS - (bucket->age_ms > 0 ? bucket->age_ms : 0));
+			plan->order[n++] = bucket;
+			lingering += bytes;
+		}
+	}
+	if (lingering <= tolerated)
+		return;
+	sort_buckets(plan->order, n, policy_largest_first);
+	for (int i = 0; i < n && lingering > tolerated / 2; i++)
+	{
+		lingering -= frees(plan->order[i], extent == POLICY_WHOLE ? 0 : plan->order[i]->keep);
+		policy_destage(input, plan, plan->order[i], extent, -1);
+	}
+}
+
 /*
  * Destages one bucket after the other, ties by start, until so many percent of
  * memory are used.
@@ -193,9 +229,7 @@ policy_relieve(const PolicyInput *input, PolicyPlan *plan, PolicyOrder order,
 
 	for (int i = 0; i < input->n; i++)
 		plan->order[i] = &input->buckets[i];
-	sort_order = order;
-	if (input->n > 0)
-		qsort(plan->order, input->n, sizeof(plan->order[0]), compare_buckets);
+	sort_buckets(plan->order, input->n, order);
 	for (int i = 0; i < input->n && plan->used > until; i++)
 		policy_destage(input, plan, plan->order[i], extent, until);
 	policy_again(plan, PRESSURE_MS);

@@ -98,6 +98,7 @@ typedef enum PolicyExtent
 typedef int (*PolicyOrder) (const PolicyBucket *a, const PolicyBucket *b);
 
 extern int	policy_oldest_first(const PolicyBucket *a, const PolicyBucket *b);
+extern int	policy_largest_first(const PolicyBucket *a, const PolicyBucket *b);
 extern bool policy_above(const PolicyInput *input, int64_t used, int percent);
 extern void policy_again(PolicyPlan *plan, int64_t ms);
 extern void policy_destage(const PolicyInput *input, PolicyPlan *plan, const PolicyBucket *bucket,

@@ -13,12 +13,6 @@
 #define ROOM_POINTS 5			/* percent below the high mark that relief goes to */
 
 static int
-largest_first(const PolicyBucket *a, const PolicyBucket *b)
-{
-	return (a->bytes < b->bytes) - (a->bytes > b->bytes);
-}
-
-static int
 slowest_first(const PolicyBucket *a, const PolicyBucket *b)
 {
 	return (a->rate > b->rate) - (a->rate < b->rate);
@@ -36,7 +30,7 @@ relieve(const PolicyInput *input, PolicyPlan *plan, PolicyOrder order)
 void
 policy_global(const PolicyInput *input, PolicyPlan *plan)
 {
-	relieve(input, plan, largest_first);
+	relieve(input, plan, policy_largest_first);
 }
 
 void

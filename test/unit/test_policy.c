@@ -204,6 +204,20 @@ test_standard(void)
 	input.used = 100 * MB;
 	make_plan(POLICY_STANDARD);
 	ok(plan_is("3", 1000) && plan.again_ms == 500, "standard: a small past bucket goes when it has cooled down");
+	buckets[2].busy = true;
+	make_plan(POLICY_STANDARD);
+	ok(plan_is("", 0) && plan.again_ms == 200, "standard: one that is being read is looked at again soon");
+
+	/* past, and not worth a job each: 60 of 1 to 60 kB are 1.83 of 64 MB */
+	begin(10 * MB);
+	for (int i = 0; i < 60; i++)
+		add((i + 1) * 1000, 1, 0.1)->past = true;
+	make_plan(POLICY_STANDARD);
+	ok(plan_is("", 0) && plan.again_ms == 2000, "standard: past buckets that change keep a little of memory");
+	input.total = 64 * MB;
+	make_plan(POLICY_STANDARD);
+	ok(plan.n == 29 && plan.jobs[0].bucket == &buckets[59] && plan.jobs[28].bucket == &buckets[31] &&
+	   plan.jobs[0].until == -1, "standard: together no more than that, the largest go");
 }
 
 /* Does the job as the store does, in whole chunks of a few events. */
