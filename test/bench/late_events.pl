@@ -1,8 +1,8 @@
 #!/usr/bin/perl
-# What a replay of late events (staleness.sh) cost, and how stale it left results: for aion as it was measured, and for
+# What a replay of late events (late_events.sh) cost, and how stale it left results: for aion as it was measured, and for
 # schedules that execute at equal distances of time or of events, on the same arrivals.
 #
-#   perl staleness.pl STEP BOUND ARRIVALS EXECUTIONS PLOTS
+#   perl late_events.pl STEP BOUND ARRIVALS EXECUTIONS PLOTS
 #
 # ARRIVALS has a line per step and window: step, start of the window (seconds), events. EXECUTIONS has one per execution:
 # start, events in the result, W_e (seconds). Prints lines of the benchmark's table, and leaves the plots' data in files
