@@ -74,7 +74,7 @@ SELECT bi_try(s) FROM unnest(ARRAY[
 	$$ SELECT aion.create_view('pg_temp.bi_bad', 'SELECT k FROM bi', aion.tumbling('1 h')) $$,
 	$$ SELECT aion.create_view('bi_bad', 'SELECT k FROM bi', aion.tumbling('1 h'), allowed_lateness => '-1 s') $$,
 	$$ SELECT aion.create_view('bi_bad', 'SELECT k FROM bi', aion.tumbling('1 h'), early => '0') $$,
-	$$ SELECT aion.create_view('bi_bad', 'SELECT k FROM bi', aion.tumbling('1 h'), retain => '1 h') $$,
+	$$ SELECT aion.create_view('bi_bad', 'SELECT k FROM bi', aion.tumbling('1 h'), retain => '-1 h') $$,
 	$$ SELECT aion.drop_view('bi') $$, $$ SELECT aion.drop_view('bi_nix') $$, $$ SELECT aion.refresh('bi_plain') $$, $$ SELECT aion.pause_view('bi') $$,
 	$$ SELECT aion.window_start() $$, $$ SELECT aion.window_end() $$, $$ SELECT aion.sync('bi_plain') $$, $$ SELECT aion.destage('bi_plain') $$,
 	$$ SELECT aion.watermark('bi_plain') $$, $$ SELECT aion.advance_watermark('bi', 'infinity') $$]) s;

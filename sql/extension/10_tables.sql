@@ -60,6 +60,7 @@ CREATE TABLE aion.view_def (
 	early		interval,				-- NULL: no early firings
 	allowed_lateness text,				-- NULL: the stream's
 	staleness	float8 CHECK (staleness BETWEEN 0 AND 1),	-- NULL: as aion.staleness says
+	retain		interval,				-- NULL: results stay for ever
 	backfill	bool NOT NULL,
 	paused		bool NOT NULL DEFAULT false,
 	settings	text[] NOT NULL			-- name=value pairs that can change an answer
@@ -81,7 +82,9 @@ CREATE TABLE aion.view_state (
 	begins		timestamptz,			-- windows that start earlier are not the view's (backfill => false)
 	incomplete_before timestamptz,		-- without a row, windows that start earlier are incomplete: events were purged
 	late_counts	bigint[],				-- late events of the windows that became final last, oldest first
-	late_arrivals bytea					-- when late events come, as the scheduler packs it
+	late_arrivals bytea,				-- when late events come, as the scheduler packs it
+	results_removed_through timestamptz,	-- windows that end here or before have no results any more ("retain")
+	removal_error text					-- of the last attempt to remove results, if it failed; written by executors
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE aion.view_state IS 'progress of continuous views, and firings of their purged windows';
 
@@ -94,6 +97,7 @@ CREATE TABLE aion.window_state (
 	allowed_lateness bigint NOT NULL,	-- microseconds; what it was, or was taken for, when the row was made
 	final		bool NOT NULL DEFAULT false,
 	incomplete	text,					-- why it is incomplete; NULL: it is not
+	reopened	bool NOT NULL DEFAULT false,	-- takes in nothing, but is executed once more, for readmitted events; then final
 	PRIMARY KEY (view, window_start)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE aion.window_state IS 'what is accounted for in each window';
@@ -124,7 +128,12 @@ CREATE TABLE aion.set_aside (
 	event		bytea NOT NULL,			-- as packed in the journal
 	arrived_at	timestamptz NOT NULL,	-- when it was accounted for
 	reason		text NOT NULL,
-	partial		bool NOT NULL			-- a copy: the event counts in other windows
+	partial		bool NOT NULL,			-- a copy: the event counts in other windows
+	event_watermark timestamptz,		-- W_e in force then
+	/* of a copy, the windows that missed the event, in runs: view, start of the first and of the last (microseconds since 2000) */
+	missed_views regclass[],
+	missed_first bigint[],
+	missed_last bigint[]
 );
 CREATE INDEX set_aside_stream ON aion.set_aside (stream, event_time);
 COMMENT ON TABLE aion.set_aside IS 'events set aside';

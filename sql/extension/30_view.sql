@@ -67,18 +67,20 @@ COMMENT ON FUNCTION aion.create_view(text, text, aion.window_spec, interval, flo
 
 CREATE FUNCTION aion.alter_view(
 	view regclass, early interval DEFAULT NULL, allowed_lateness text DEFAULT NULL,
-	owner regrole DEFAULT NULL, reset text[] DEFAULT NULL, staleness float8 DEFAULT NULL)
+	owner regrole DEFAULT NULL, reset text[] DEFAULT NULL, staleness float8 DEFAULT NULL,
+	retain interval DEFAULT NULL)
 	RETURNS void LANGUAGE C
 	AS 'MODULE_PATHNAME', 'aion_alter_view';
-COMMENT ON FUNCTION aion.alter_view(regclass, interval, text, regrole, text[], float8) IS
+COMMENT ON FUNCTION aion.alter_view(regclass, interval, text, regrole, text[], float8, interval) IS
 	'changes options of a continuous view; "reset" names those to be set back to their defaults';
 
 CREATE FUNCTION aion.alter_view(
 	view regclass, allowed_lateness interval, early interval DEFAULT NULL,
-	owner regrole DEFAULT NULL, reset text[] DEFAULT NULL, staleness float8 DEFAULT NULL)
+	owner regrole DEFAULT NULL, reset text[] DEFAULT NULL, staleness float8 DEFAULT NULL,
+	retain interval DEFAULT NULL)
 	RETURNS void LANGUAGE C
 	AS 'MODULE_PATHNAME', 'aion_alter_view_interval';
-COMMENT ON FUNCTION aion.alter_view(regclass, interval, interval, regrole, text[], float8) IS
+COMMENT ON FUNCTION aion.alter_view(regclass, interval, interval, regrole, text[], float8, interval) IS
 	'changes options of a continuous view; "reset" names those to be set back to their defaults';
 
 CREATE FUNCTION aion.drop_view(view regclass)

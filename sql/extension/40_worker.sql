@@ -39,6 +39,11 @@ CREATE FUNCTION aion.reset_watermark(stream regclass, ts timestamptz,
 COMMENT ON FUNCTION aion.reset_watermark(regclass, timestamptz, interval) IS
 	'lowers the watermark of a stream, but not below what is final';
 
+CREATE FUNCTION aion.readmit(VARIADIC ids bigint[]) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'aion_readmit';
+COMMENT ON FUNCTION aion.readmit(bigint[]) IS
+	'applies events of a stream that were set aside, all or none, computes their windows again and waits for the results';
+
 CREATE FUNCTION aion.worker_status(OUT pid int, OUT database oid, OUT role text, OUT state text,
 								   OUT since timestamptz, OUT last_error text)
 	RETURNS SETOF record

@@ -43,7 +43,8 @@ CREATE VIEW aion.views WITH (security_barrier) AS
 		   coalesce(s.early_firings, 0) + f.early AS early_firings,
 		   coalesce(s.late_firings, 0) + f.late AS late_firings,
 		   coalesce(s.final_firings, 0) + f.final AS final_firings,
-		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN e.error END AS last_error
+		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN coalesce(e.error, s.removal_error) END AS last_error,
+		   d.retain, s.results_removed_through
 	  FROM aion.view_def d
 	  JOIN pg_catalog.pg_class c ON c.oid = d.view
 	  LEFT JOIN aion.view_state s ON s.view = d.view
@@ -67,7 +68,9 @@ COMMENT ON COLUMN aion.views.on_time_firings IS 'first executions of complete wi
 COMMENT ON COLUMN aion.views.early_firings IS 'executions of windows that were not complete';
 COMMENT ON COLUMN aion.views.late_firings IS 'later executions: for late events, or by aion.refresh()';
 COMMENT ON COLUMN aion.views.final_firings IS 'windows that became final, executed for it or not';
-COMMENT ON COLUMN aion.views.last_error IS 'of a window whose last execution failed; shown to the owner';
+COMMENT ON COLUMN aion.views.last_error IS 'of a window whose last execution failed, or of the last removal of results if that failed; shown to the owner';
+COMMENT ON COLUMN aion.views.retain IS 'how long after the end of their window results are kept, in event time; null: for ever';
+COMMENT ON COLUMN aion.views.results_removed_through IS 'results of windows that end here or before were removed; null: none were';
 GRANT SELECT ON aion.views TO PUBLIC;
 
 /* What the staleness trigger expects of a view's windows; as in src/time/late_forecast.c. */
@@ -89,7 +92,7 @@ CREATE VIEW aion.windows WITH (security_barrier) AS
 		   l.window_end,
 		   NULL::jsonb AS key,
 		   CASE WHEN w.incomplete IS NOT NULL THEN 'incomplete'
-				WHEN w.final THEN 'final'
+				WHEN w.final AND NOT w.reopened THEN 'final'
 				WHEN f.error IS NOT NULL THEN 'failed'
 				WHEN coalesce(f.on_time, 0) = 0 THEN 'open'
 				WHEN f.late > 0 OR w.late_events > 0 THEN 'late'
@@ -191,13 +194,40 @@ CREATE FUNCTION aion.set_aside_event(id bigint) RETURNS jsonb
 	LANGUAGE C STABLE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'aion_set_aside_event';
 COMMENT ON FUNCTION aion.set_aside_event(bigint) IS 'an event that was set aside, for the view aion.expired';
 
+/* Starts of a view's windows that missed an event: those of the runs that were noted, if any were, else all that it falls in. */
+CREATE FUNCTION aion.missed_windows(view regclass, size bigint, slide bigint, origin timestamptz, event_time timestamptz,
+									views regclass[], first bigint[], last bigint[])
+	RETURNS SETOF timestamptz LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT timestamptz '2000-01-01 00:00:00+00' + w * interval '1 microsecond'
+	  FROM unnest($6, $7, $8) AS r (v, f, l)
+	 CROSS JOIN LATERAL generate_series(f, l, $3) w
+	 WHERE v = $1
+	 UNION ALL
+	SELECT $4 + w * interval '1 microsecond'
+	  FROM (SELECT (extract(epoch FROM $5) * 1000000 - extract(epoch FROM $4) * 1000000)::bigint) t (since)
+	 CROSS JOIN LATERAL generate_series(floor(since::numeric / $3)::bigint * $3, since - $2 + 1, -$3) w
+	 WHERE $6 IS NULL;
+END;
+COMMENT ON FUNCTION aion.missed_windows(regclass, bigint, bigint, timestamptz, timestamptz, regclass[], bigint[], bigint[]) IS
+	'starts of the windows of a view in which a set-aside event does not count, for the view aion.expired';
+
 CREATE VIEW aion.expired WITH (security_barrier) AS
 	SELECT s.id, s.stream, s.event_time, aion.set_aside_event(s.id) AS event,
-		   s.arrived_at, s.reason, s.partial
+		   s.arrived_at, s.reason, s.partial,
+		   s.event_watermark - s.event_time AS lateness,
+		   (SELECT coalesce(jsonb_agg(jsonb_build_object('view', d.view::text, 'window_start', m.start)
+									  ORDER BY d.view::text, m.start), '[]')
+			  FROM aion.view_def d
+			 CROSS JOIN LATERAL aion.missed_windows(d.view, d.window_size, d.window_slide, d.window_origin, s.event_time,
+				s.missed_views, s.missed_first, s.missed_last) m(start)
+			 WHERE d.stream = s.stream) AS windows
 	  FROM aion.set_aside s
 	 WHERE has_table_privilege(s.stream, 'SELECT');
 COMMENT ON VIEW aion.expired IS 'events that were set aside, of streams that you may read';
 COMMENT ON COLUMN aion.expired.arrived_at IS 'when the event was accounted for';
 COMMENT ON COLUMN aion.expired.reason IS 'why it was set aside';
 COMMENT ON COLUMN aion.expired.partial IS 'true: a copy; the event still counts in other windows';
+COMMENT ON COLUMN aion.expired.lateness IS 'how far it was behind the event watermark then; negative, or null if there was none: it was ahead';
+COMMENT ON COLUMN aion.expired.windows IS 'views and windows in which it does not count';
 GRANT SELECT ON aion.expired TO PUBLIC;

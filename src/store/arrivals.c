@@ -588,6 +588,15 @@ void
 arrivals_retained(const StreamStorage *storage, Snapshot snapshot, const Accounted *set,
 				  bool want_times, RetainedSink sink, void *arg)
 {
+	arrivals_retained_between(storage, snapshot, set, EVENT_TIME_MIN, EVENT_TIME_END, want_times, sink, arg);
+}
+
+void
+arrivals_retained_between(const StreamStorage *storage, Snapshot snapshot, const Accounted *set,
+						  EventTime low, EventTime high, bool want_times, RetainedSink sink, void *arg)
+{
+	int64		low_bucket = bucket_number(storage->bucket_width, low);
+	int64		high_bucket = bucket_number(storage->bucket_width, high - 1);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "aion retained",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
@@ -600,7 +609,7 @@ arrivals_retained(const StreamStorage *storage, Snapshot snapshot, const Account
 	MemoryContext tuple_context = AllocSetContextCreate(context, "aion retained tuple",
 														ALLOCSET_DEFAULT_SIZES);
 
-	pbucket_scan_begin(&blocks, storage, snapshot, PG_INT64_MIN, PG_INT64_MAX);
+	pbucket_scan_begin(&blocks, storage, snapshot, low_bucket, high_bucket);
 	while ((tuple = pbucket_scan_next(&blocks)) != NULL)
 	{
 		const PBucketRow *row = PBUCKET_ROW(tuple);
@@ -626,7 +635,8 @@ arrivals_retained(const StreamStorage *storage, Snapshot snapshot, const Account
 		TimesState	state = {layout, NULL, 0};
 
 		CHECK_FOR_INTERRUPTS();
-		if (row->nevents == 0 || !accounted_contains(set, row->top))
+		if (row->nevents == 0 || !accounted_contains(set, row->top) ||
+			row->bucket < low_bucket || row->bucket > high_bucket)
 			continue;
 		MemoryContextSwitchTo(tuple_context);
 		if (want_times)
@@ -644,4 +654,75 @@ arrivals_retained(const StreamStorage *storage, Snapshot snapshot, const Account
 	table_close(journal, NoLock);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+}
+
+/*
+ * What comes back
+ */
+
+typedef struct ReadmittedEvent
+{
+	int64		bucket;
+	const Event *event;
+} ReadmittedEvent;
+
+static int
+compare_readmitted(const void *a, const void *b)
+{
+	const ReadmittedEvent *left = a;
+	const ReadmittedEvent *right = b;
+
+	return left->bucket < right->bucket ? -1 : left->bucket > right->bucket;
+}
+
+/* Writes events of one bucket as one tuple. */
+static void
+write_readmitted(const StreamStorage *storage, Relation journal, const EventLayout *layout,
+				 FullTransactionId top, const ReadmittedEvent *events, int n, Size length)
+{
+	JournalRun	run = {.bucket = events[0].bucket,.nevents = n};
+
+	run.events = palloc_extended(length, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (int i = 0; i < n; i++)
+	{
+		memcpy(run.events + run.length, events[i].event, events[i].event->length);
+		run.length += EVENT_SPACE(events[i].event);
+	}
+	(void) event_run_bounds(layout, run.events, run.length, &run.first, &run.last);
+	journal_write_rest(storage, journal, top, &run);
+	pfree(run.events);
+}
+
+int64
+arrivals_readmit(const StreamStorage *storage, const Accounted *set, const Event **events, int n)
+{
+	EventLayout *layout = event_layout(storage);
+	/* every set contains what is older than all that it lists, and xmin never goes back */
+	FullTransactionId top = FullTransactionIdFromU64(U64FromFullTransactionId(set->xmin) - 1);
+	ReadmittedEvent *sorted = palloc(sizeof(ReadmittedEvent) * Max(n, 1));
+	Relation	journal = table_open(storage->journal, RowExclusiveLock);
+	int64		bytes = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		sorted[i].event = events[i];
+		sorted[i].bucket = bucket_number(storage->bucket_width, event_time(layout, events[i]));
+	}
+	qsort(sorted, n, sizeof(ReadmittedEvent), compare_readmitted);
+	for (int i = 0; i < n;)
+	{
+		Size		length = EVENT_SPACE(sorted[i].event);
+		int			next = i + 1;
+
+		CHECK_FOR_INTERRUPTS();
+		for (; next < n && sorted[next].bucket == sorted[i].bucket &&
+			 length + EVENT_SPACE(sorted[next].event) <= JOURNAL_RUN_MAX; next++)
+			length += EVENT_SPACE(sorted[next].event);
+		write_readmitted(storage, journal, layout, top, &sorted[i], next - i, length);
+		bytes += length;
+		i = next;
+	}
+	table_close(journal, NoLock);
+	pfree(sorted);
+	return bytes;
 }

@@ -81,8 +81,18 @@ extern void arrivals_accounted(const StreamStorage *storage, Arrivals *arrivals)
  */
 typedef void (*RetainedSink) (void *arg, int64 bucket, int32 nevents,
 							  EventTime first, EventTime last, const EventTime *times);
+extern void arrivals_retained_between(const StreamStorage *storage, Snapshot snapshot,
+									  const Accounted *set, EventTime low, EventTime high, bool want_times,
+									  RetainedSink sink, void *arg);	/* in buckets that hold low <= time < high */
 extern void arrivals_retained(const StreamStorage *storage, Snapshot snapshot,
 							  const Accounted *set, bool want_times,
 							  RetainedSink sink, void *arg);
+
+/*
+ * Writes events to the journal, in the current transaction, as ones that "set" and whatever follows it
+ * contain: no pass will find them. Returns the bytes that they take; none has a chunk.
+ */
+extern int64 arrivals_readmit(const StreamStorage *storage, const Accounted *set,
+							  const Event **events, int n);
 
 #endif							/* AION_ARRIVALS_H */

@@ -86,6 +86,11 @@ row_from_tuple(HeapTuple tuple, TupleDesc desc)
 	if (!nulls[VIEW_DEF_ALLOWED_LATENESS - 1])
 		row->allowed_lateness = TextDatumGetCString(values[VIEW_DEF_ALLOWED_LATENESS - 1]);
 	row->staleness = nulls[VIEW_DEF_STALENESS - 1] ? -1 : DatumGetFloat8(values[VIEW_DEF_STALENESS - 1]);
+	if (!nulls[VIEW_DEF_RETAIN - 1])
+	{
+		row->retain = palloc(sizeof(Interval));
+		*row->retain = *DatumGetIntervalP(values[VIEW_DEF_RETAIN - 1]);
+	}
 	row->backfill = DatumGetBool(values[VIEW_DEF_BACKFILL - 1]);
 	row->paused = DatumGetBool(values[VIEW_DEF_PAUSED - 1]);
 
@@ -123,6 +128,8 @@ tuple_from_row(const ViewRow *row, TupleDesc desc)
 		CStringGetTextDatum(row->allowed_lateness) : (Datum) 0;
 	nulls[VIEW_DEF_STALENESS - 1] = row->staleness < 0;
 	values[VIEW_DEF_STALENESS - 1] = Float8GetDatum(row->staleness);
+	nulls[VIEW_DEF_RETAIN - 1] = row->retain == NULL;
+	values[VIEW_DEF_RETAIN - 1] = row->retain ? IntervalPGetDatum(row->retain) : (Datum) 0;
 	values[VIEW_DEF_BACKFILL - 1] = BoolGetDatum(row->backfill);
 	values[VIEW_DEF_PAUSED - 1] = BoolGetDatum(row->paused);
 	values[VIEW_DEF_SETTINGS - 1] =
@@ -302,6 +309,21 @@ view_lateness(const char *text)
 	return options.allowed_lateness;
 }
 
+/* How long results are retained; NULL: for ever. */
+static Lateness
+retain_span(const Interval *retain)
+{
+	Lateness	span = {.unlimited = retain == NULL};
+
+	if (retain != NULL)
+	{
+		span.months = retain->month;
+		span.days = retain->day;
+		span.usecs = retain->time;
+	}
+	return span;
+}
+
 /*
  * The row with the stream's defaults applied; NULL if a relation of it is gone, or the
  * stream is locked: the scheduler, which holds locks on others, must not wait for it.
@@ -334,6 +356,7 @@ complete_row(const ViewRow *row)
 	if (row->early && !view_interval_usecs(row->early, &view->early))
 		view->early = 0;
 	view->staleness = row->staleness;
+	view->retain = retain_span(row->retain);
 	view->backfill = row->backfill;
 	view->paused = row->paused;
 	return view;

@@ -40,6 +40,10 @@
 PG_FUNCTION_INFO_V1(aion_create_view);
 PG_FUNCTION_INFO_V1(aion_create_view_interval);
 
+/* Bounds of retain, field by field; as of allowed_lateness. */
+#define RETAIN_MAX_MONTHS	(12 * 10000)
+#define RETAIN_MAX_DAYS		3660000
+
 /* Arguments of the SQL function. */
 enum
 {
@@ -66,6 +70,7 @@ typedef struct ViewRequest
 	Interval   *early;
 	char	   *allowed_lateness;
 	double		staleness;
+	Interval   *retain;
 	bool		backfill;
 	bool		if_not_exists;
 } ViewRequest;
@@ -115,6 +120,27 @@ view_check_staleness(double bound)
 				 errhint("0 takes late events in as they come, 1 by the final firing alone.")));
 }
 
+/* Refuses an interval for which results can't be retained. */
+void
+view_check_retain(const Interval *retain)
+{
+	const char *detail = NULL;
+
+	if (INTERVAL_NOT_FINITE(retain))
+		detail = "It must be finite.";
+	else if (retain->month < 0 || retain->day < 0 || retain->time < 0)
+		detail = "No part of it may be negative.";
+	else if (retain->month > RETAIN_MAX_MONTHS || retain->day > RETAIN_MAX_DAYS ||
+			 retain->time > RETAIN_MAX_DAYS * USECS_PER_DAY)
+		detail = "The interval is out of range.";
+	if (detail != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for option \"retain\": \"%s\"", view_interval_text(retain)),
+				 errdetail("%s", detail),
+				 errhint("Give an interval from 0 to 10000 years, such as '30 days' or '2 months'.")));
+}
+
 /* Reads and checks the arguments. */
 static ViewRequest
 read_arguments(FunctionCallInfo fcinfo)
@@ -128,7 +154,6 @@ read_arguments(FunctionCallInfo fcinfo)
 	require_argument(PG_ARGISNULL(ARG_IF_NOT_EXISTS), "if_not_exists");
 	refuse_option(!PG_ARGISNULL(ARG_EMIT_TO), "emit_to");
 	refuse_option(!PG_ARGISNULL(ARG_HISTORY) && PG_GETARG_BOOL(ARG_HISTORY), "history");
-	refuse_option(!PG_ARGISNULL(ARG_RETAIN), "retain");
 
 	request.name = makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(ARG_NAME)));
 	request.query = text_to_cstring(PG_GETARG_TEXT_PP(ARG_QUERY));
@@ -148,6 +173,11 @@ read_arguments(FunctionCallInfo fcinfo)
 	{
 		request.staleness = PG_GETARG_FLOAT8(ARG_STALENESS);
 		view_check_staleness(request.staleness);
+	}
+	if (!PG_ARGISNULL(ARG_RETAIN))
+	{
+		request.retain = PG_GETARG_INTERVAL_P(ARG_RETAIN);
+		view_check_retain(request.retain);
 	}
 	request.backfill = PG_GETARG_BOOL(ARG_BACKFILL);
 	request.if_not_exists = PG_GETARG_BOOL(ARG_IF_NOT_EXISTS);
@@ -268,6 +298,7 @@ create_view(const ViewRequest *request, Oid schema)
 	row.early = request->early;
 	row.allowed_lateness = request->allowed_lateness;
 	row.staleness = request->staleness;
+	row.retain = request->retain;
 	row.backfill = request->backfill;
 	row.settings = settings;
 	view_row_insert(&row);

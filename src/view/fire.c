@@ -91,7 +91,7 @@ static OwnStatement claim_lock = {
 	2, {REGCLASSOID, TIMESTAMPTZOID}, NULL
 };
 static OwnStatement read_accounting = {
-	"SELECT s.accounted::text, w.events, w.final OR w.incomplete IS NOT NULL, s.event_watermark "
+	"SELECT s.accounted::text, w.events, (w.final AND NOT w.reopened) OR w.incomplete IS NOT NULL, s.event_watermark "
 	"FROM aion.stream_state s LEFT JOIN aion.window_state w ON w.view = $1 AND w.window_start = $2 "
 	"WHERE s.stream = $3",
 	3, {REGCLASSOID, TIMESTAMPTZOID, REGCLASSOID}, NULL
@@ -142,17 +142,17 @@ result_column(int column, bool *isnull)
 
 /* True if the view's relations exist; sets its owner. */
 static bool
-find_owner(Firing *firing)
+find_owner(const ViewRow *row, Oid *owner)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(firing->view));
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(row->view));
 
 	if (!HeapTupleIsValid(tuple))
 		return false;
-	firing->owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	*owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
-	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(firing->row->stream)) &&
-		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(firing->row->definition)) &&
-		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(firing->row->results));
+	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row->stream)) &&
+		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row->definition)) &&
+		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row->results));
 }
 
 /*
@@ -187,27 +187,36 @@ lock_own_tables(void)
 }
 
 /*
- * Takes the locks and reads the view's row under them. False if the view is gone or
+ * Takes the locks and reads the view's row, and its owner, under them. NULL if the view is gone or
  * paused, or its stream was truncated. Errors out with ERRCODE_LOCK_NOT_AVAILABLE if a lock is not to be had.
  */
-static bool
-lock_view(Firing *firing)
+ViewRow *
+view_lock_for_work(Oid view, Oid journal, Oid *owner)
 {
 	bool		present;
-	ViewRow    *row = view_row_read(firing->view);
+	ViewRow    *row = view_row_read(view);
 
 	if (row == NULL)
-		return false;
+		return NULL;
 	present = lock_own_tables();
 	LockRelationOid(row->stream, AccessShareLock);
 	LockRelationOid(row->view, AccessShareLock);
 	LockRelationOid(row->definition, AccessShareLock);
 	LockRelationOid(row->results, RowExclusiveLock);
 
-	firing->row = present ? view_row_read(firing->view) : NULL;
-	if (firing->row == NULL || firing->row->paused || !find_owner(firing))
-		return false;
-	return stream_lookup(firing->row->stream, false)->storage.journal == firing->journal;
+	row = present ? view_row_read(view) : NULL;
+	if (row == NULL || row->paused || !find_owner(row, owner) ||
+		stream_lookup(row->stream, false)->storage.journal != journal)
+		return NULL;
+	return row;
+}
+
+/* The same for a firing. */
+static bool
+lock_view(Firing *firing)
+{
+	firing->row = view_lock_for_work(firing->view, firing->journal, &firing->owner);
+	return firing->row != NULL;
 }
 
 /* Makes the window's row in window_firing if need be, locks it and reads it. */
@@ -323,8 +332,8 @@ fire_locked(Firing *firing)
 }
 
 /* No lock is waited for longer than LOCK_PATIENCE until the transaction ends. */
-static void
-be_impatient(void)
+void
+view_be_impatient(void)
 {
 	(void) set_config_option("lock_timeout", LOCK_PATIENCE, PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_LOCAL, true, 0, false);
@@ -338,7 +347,7 @@ fire_in_transaction(Firing *firing)
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
-	be_impatient();
+	view_be_impatient();
 	results_sweep_plans();
 	if (!lock_view(firing))
 	{
@@ -361,8 +370,8 @@ fire_in_transaction(Firing *firing)
 }
 
 /* True for errors that may go away by themselves. */
-static bool
-is_transient(int sqlerrcode)
+bool
+view_error_is_transient(int sqlerrcode)
 {
 	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
 	{
@@ -423,7 +432,7 @@ record_failure(const Firing *firing, const ErrorData *error)
 	ViewRow    *row;
 
 	StartTransactionCommand();
-	be_impatient();
+	view_be_impatient();
 	row = view_row_read(firing->view);
 	if (row != NULL &&
 		ConditionalLockRelationOid(row->stream, AccessShareLock) &&
@@ -438,8 +447,8 @@ record_failure(const Firing *firing, const ErrorData *error)
 }
 
 /* After an error: ends the transaction and returns the error, allocated in "context". */
-static ErrorData *
-clean_up_after_error(MemoryContext context)
+ErrorData *
+view_clean_up_after_error(MemoryContext context)
 {
 	ErrorData  *error;
 
@@ -477,13 +486,13 @@ view_fire(Oid view, Oid journal, EventTime window_start, FiringKind kind, bool f
 	}
 	PG_CATCH();
 	{
-		error = clean_up_after_error(context);
+		error = view_clean_up_after_error(context);
 	}
 	PG_END_TRY();
 
 	if (error != NULL)
 	{
-		if (!is_transient(error->sqlerrcode))
+		if (!view_error_is_transient(error->sqlerrcode))
 			outcome = FIRING_FAILED;
 		if (firing.claimed)
 			record_failure(&firing, error);

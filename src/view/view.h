@@ -22,6 +22,7 @@ typedef struct ContinuousView
 	int64		early;			/* microseconds of processing time; 0: none */
 	Lateness	allowed_lateness;
 	double		staleness;		/* bound, from 0 to 1; negative: as aion.staleness says */
+	Lateness	retain;			/* of results, after the end of their window; unlimited: for ever */
 	bool		backfill;
 	bool		paused;
 } ContinuousView;
@@ -81,6 +82,14 @@ typedef enum FiringOutcome
  */
 extern FiringOutcome view_fire(Oid view, Oid journal, EventTime window_start, FiringKind kind,
 							   bool final_too, int64 *fired_events);
+
+/*
+ * Removes results of windows that start at or before last_start, which are final: a bounded number of
+ * rows, but whole windows. In its own transaction, idempotent, and fails as view_fire() does; the
+ * error is recorded in aion.view_state. *removed = last_start if nothing of that is left, else the start of the
+ * last window whose results are gone.
+ */
+extern FiringOutcome view_remove_results(Oid view, Oid journal, EventTime last_start, EventTime *removed);
 
 /* Hooks, function pointers of the stream layer; called once from _PG_init. */
 extern void view_init(void);

@@ -43,6 +43,7 @@ enum
 	ARG_OWNER,
 	ARG_RESET,
 	ARG_STALENESS,
+	ARG_RETAIN,
 	ARG_COUNT
 };
 
@@ -104,17 +105,19 @@ reset_options(ViewRow *row, ArrayType *names)
 			row->allowed_lateness = NULL;
 		else if (strcmp(name, "staleness") == 0)
 			row->staleness = -1;
+		else if (strcmp(name, "retain") == 0)
+			row->retain = NULL;
 		else
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("\"%s\" is not an option that can be reset", name),
-					 errhint("Valid names are \"early\", \"allowed_lateness\" and \"staleness\".")));
+					 errhint("Valid names are \"early\", \"allowed_lateness\", \"staleness\" and \"retain\".")));
 	}
 }
 
 /*
  * aion.alter_view(view regclass, early interval, allowed_lateness text, owner regrole, reset text[],
- *				   staleness float8)
+ *				   staleness float8, retain interval)
  *
  * NULL leaves an option as it is. With "owner" definition and results follow the view
  * (view_hooks.c), whose lock is then exclusive.
@@ -142,6 +145,11 @@ aion_alter_view(PG_FUNCTION_ARGS)
 	{
 		row->staleness = PG_GETARG_FLOAT8(ARG_STALENESS);
 		view_check_staleness(row->staleness);
+	}
+	if (!PG_ARGISNULL(ARG_RETAIN))
+	{
+		row->retain = PG_GETARG_INTERVAL_P(ARG_RETAIN);
+		view_check_retain(row->retain);
 	}
 	view_row_update(row);
 	if (has_owner)

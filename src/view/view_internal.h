@@ -28,6 +28,7 @@ enum
 	VIEW_DEF_EARLY,
 	VIEW_DEF_ALLOWED_LATENESS,
 	VIEW_DEF_STALENESS,
+	VIEW_DEF_RETAIN,
 	VIEW_DEF_BACKFILL,
 	VIEW_DEF_PAUSED,
 	VIEW_DEF_SETTINGS,
@@ -50,6 +51,7 @@ typedef struct ViewRow
 	Interval   *early;			/* NULL: no early firings */
 	char	   *allowed_lateness;	/* NULL: the stream's */
 	double		staleness;		/* negative: as aion.staleness says */
+	Interval   *retain;			/* NULL: results stay for ever */
 	bool		backfill;
 	bool		paused;
 	List	   *settings;		/* of char *, "name=value" */
@@ -69,6 +71,7 @@ extern Lateness view_lateness(const char *text);
 /* define.c */
 extern void view_check_early(const Interval *early);
 extern void view_check_staleness(double bound);
+extern void view_check_retain(const Interval *retain);
 
 /* window_spec.c */
 extern bool view_interval_usecs(const Interval *interval, int64 *usecs);
@@ -113,6 +116,12 @@ extern int64 results_replace(const ViewRow *row, EventTime start, EventTime end,
 							 int64 expected_events, Accounted *set);
 extern void results_forget_plans(Oid view);
 extern void results_sweep_plans(void);
+
+/* fire.c */
+extern ViewRow *view_lock_for_work(Oid view, Oid journal, Oid *owner);
+extern bool view_error_is_transient(int sqlerrcode);
+extern void view_be_impatient(void);
+extern ErrorData *view_clean_up_after_error(MemoryContext context);
 
 /* stage_size.c */
 extern Size view_stage_ahead(SPIPlanPtr plan);

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "executor/spi.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -39,17 +40,35 @@ typedef struct Verdict
 	const char *reason;			/* of expired or remove */
 } Verdict;
 
+/* Windows of a view, one after the other, that did not take an event in. */
+typedef struct MissedRun
+{
+	Oid			view;
+	EventTime	first;			/* start of the first and of the last of them */
+	EventTime	last;
+} MissedRun;
+
+/* The same of one event, as aion.set_aside keeps it: three array literals. NULL: none. */
+typedef struct MissedWindows
+{
+	char	   *literals[3];
+} MissedWindows;
+
 typedef struct Judge
 {
 	StreamPass *pass;
 	SchedStream *stream;
 	MemoryContext arrival_context;	/* reset after each arrival */
 	WindowDelta **recent;		/* per view, the window looked at last */
+	MissedRun  *runs;			/* of the event judged last */
+	int			nruns;
+	int			run_room;
 	SetAsideBatch batch;
 	/* of the arrival that is being set aside */
 	const bool *remove;
 	const bool *copy;
 	const char **reasons;
+	const MissedWindows *missed;	/* of those that are copied */
 	int			next;			/* index of the event that the sink gets next, or before it */
 } Judge;
 
@@ -73,6 +92,11 @@ judge_window(StreamPass *pass, WindowDelta *delta)
 		{
 			delta->verdict = WINDOW_CLOSED;
 			delta->reason = window->incomplete;
+		}
+		else if (window->reopened)
+		{
+			delta->verdict = WINDOW_CLOSED;
+			delta->reason = REASON_EXPIRED;
 		}
 	}
 	else if (delta->end <= final_through)
@@ -120,6 +144,52 @@ note_expiry(StreamPass *pass, WindowDelta *delta)
 	}
 }
 
+/* The event being judged misses a window of the view: "step" after the one before, if it missed that. */
+static void
+note_missed(Judge *judge, Oid view, EventTime start, int64 step)
+{
+	MissedRun  *run = judge->nruns > 0 ? &judge->runs[judge->nruns - 1] : NULL;
+
+	if (run != NULL && run->view == view && run->last == start - step)
+	{
+		run->last = start;
+		return;
+	}
+	if (judge->nruns == judge->run_room)
+	{
+		judge->run_room = Max(16, judge->run_room * 2);
+		judge->runs = judge->runs == NULL ?
+			MemoryContextAlloc(judge->pass->context, judge->run_room * sizeof(MissedRun)) :
+			repalloc(judge->runs, judge->run_room * sizeof(MissedRun));
+	}
+	judge->runs[judge->nruns++] = (MissedRun) {view, start, start};
+}
+
+/* What the event judged last has missed, in the current memory context. */
+static MissedWindows
+missed_windows(const Judge *judge)
+{
+	StringInfoData text[3];
+	MissedWindows missed;
+
+	for (int i = 0; i < lengthof(text); i++)
+		initStringInfo(&text[i]);
+	for (int i = 0; i < judge->nruns; i++)
+	{
+		char		before = i == 0 ? '{' : ',';
+
+		appendStringInfo(&text[0], "%c%u", before, judge->runs[i].view);
+		appendStringInfo(&text[1], "%c" INT64_FORMAT, before, judge->runs[i].first);
+		appendStringInfo(&text[2], "%c" INT64_FORMAT, before, judge->runs[i].last);
+	}
+	for (int i = 0; i < lengthof(text); i++)
+	{
+		appendStringInfoChar(&text[i], '}');
+		missed.literals[i] = text[i].data;
+	}
+	return missed;
+}
+
 /* Judges n events that are in the same windows as time t, and counts them there. */
 static Verdict
 judge_events(Judge *judge, EventTime t, int64 n)
@@ -131,6 +201,7 @@ judge_events(Judge *judge, EventTime t, int64 n)
 	int			i = 0;
 	ListCell   *lc;
 
+	judge->nruns = 0;
 	foreach(lc, stream->views)
 	{
 		SchedView  *view = lfirst(lc);
@@ -154,6 +225,7 @@ judge_events(Judge *judge, EventTime t, int64 n)
 				verdict.expired = true;
 				verdict.reason = delta->reason;
 				note_expiry(pass, delta);
+				note_missed(judge, view->def.view, start, spec->slide);
 				continue;
 			}
 			open = true;
@@ -232,7 +304,7 @@ flush_batch(Judge *judge)
 	if (judge->batch.n == 0)
 		return;
 	DEBUG_POINT("account-set-aside");
-	store_set_aside(judge->stream->relid, judge->pass->now, &judge->batch);
+	store_set_aside(judge->stream, judge->pass->now, &judge->batch);
 }
 
 /* ArrivalSink: one event that leaves the journal, or of which a copy is kept. */
@@ -255,6 +327,9 @@ set_aside_event(void *arg, EventTime time, const Event *event, bool copied)
 			batch->events = palloc(batch->room * sizeof(Datum));
 			batch->reasons = palloc(batch->room * sizeof(Datum));
 			batch->partial = palloc(batch->room * sizeof(Datum));
+			for (int i = 0; i < lengthof(batch->missed); i++)
+				batch->missed[i] = palloc(batch->room * sizeof(Datum));
+			batch->none_missed = palloc(batch->room * sizeof(bool));
 		}
 		else
 		{
@@ -262,6 +337,9 @@ set_aside_event(void *arg, EventTime time, const Event *event, bool copied)
 			batch->events = repalloc(batch->events, batch->room * sizeof(Datum));
 			batch->reasons = repalloc(batch->reasons, batch->room * sizeof(Datum));
 			batch->partial = repalloc(batch->partial, batch->room * sizeof(Datum));
+			for (int i = 0; i < lengthof(batch->missed); i++)
+				batch->missed[i] = repalloc(batch->missed[i], batch->room * sizeof(Datum));
+			batch->none_missed = repalloc(batch->none_missed, batch->room * sizeof(bool));
 		}
 	}
 	packed = palloc(VARHDRSZ + event->length);
@@ -271,6 +349,10 @@ set_aside_event(void *arg, EventTime time, const Event *event, bool copied)
 	batch->events[batch->n] = PointerGetDatum(packed);
 	batch->reasons[batch->n] = PointerGetDatum(judge->reasons[judge->next]);
 	batch->partial[batch->n] = BoolGetDatum(copied);
+	batch->none_missed[batch->n] = !copied;
+	for (int i = 0; i < lengthof(batch->missed); i++)
+		batch->missed[i][batch->n] = copied ?
+			PointerGetDatum(pstrdup(judge->missed[judge->next].literals[i])) : (Datum) 0;
 	batch->n++;
 	batch->bytes += event->length;
 	judge->next++;
@@ -286,7 +368,7 @@ drop_event(void *arg, EventTime time, const Event *event, bool copied)
 /* Takes events of one arrival out of the journal, and keeps what is to be kept. */
 static void
 set_aside(Judge *judge, Arrival *arrival, const bool *remove, const bool *copy,
-		  const char **reasons)
+		  const char **reasons, const MissedWindows *missed)
 {
 	StreamPass *pass = judge->pass;
 	bool		keep = judge->stream->options.on_expired != ON_EXPIRED_DROP;
@@ -299,6 +381,7 @@ set_aside(Judge *judge, Arrival *arrival, const bool *remove, const bool *copy,
 	judge->remove = remove;
 	judge->copy = copy;
 	judge->reasons = reasons;
+	judge->missed = missed;
 	judge->next = 0;
 	arrivals_set_aside(&pass->info->storage, pass->snapshot, arrival, remove,
 					   keep ? copy : NULL, keep ? set_aside_event : drop_event, judge);
@@ -315,6 +398,7 @@ judge_uniform(Judge *judge, Arrival *arrival)
 	bool	   *remove;
 	bool	   *copy;
 	const char **reasons;
+	MissedWindows *missed;
 
 	if (!verdict.ahead)
 		judge->pass->greatest = Max(judge->pass->greatest, arrival->last);
@@ -324,13 +408,16 @@ judge_uniform(Judge *judge, Arrival *arrival)
 	remove = palloc(n * sizeof(bool));
 	copy = palloc(n * sizeof(bool));
 	reasons = palloc(n * sizeof(char *));
+	missed = palloc0(n * sizeof(MissedWindows));
 	for (int i = 0; i < n; i++)
 	{
 		remove[i] = verdict.remove;
 		copy[i] = !verdict.remove;
 		reasons[i] = verdict.reason;
+		if (copy[i])
+			missed[i] = i == 0 ? missed_windows(judge) : missed[0];
 	}
-	set_aside(judge, arrival, remove, copy, reasons);
+	set_aside(judge, arrival, remove, copy, reasons, missed);
 }
 
 /* An arrival of which every event is judged by its own time. */
@@ -343,6 +430,7 @@ judge_singly(Judge *judge, Arrival *arrival)
 	bool	   *remove = palloc(n * sizeof(bool));
 	bool	   *copy = palloc(n * sizeof(bool));
 	const char **reasons = palloc0(n * sizeof(char *));
+	MissedWindows *missed = palloc0(n * sizeof(MissedWindows));
 	bool		any = false;
 
 	for (int i = 0; i < n; i++)
@@ -353,10 +441,12 @@ judge_singly(Judge *judge, Arrival *arrival)
 		remove[i] = verdict.remove;
 		copy[i] = verdict.expired && !verdict.remove;
 		reasons[i] = verdict.reason;
+		if (copy[i])
+			missed[i] = missed_windows(judge);
 		any |= verdict.remove || verdict.expired;
 	}
 	if (any)
-		set_aside(judge, arrival, remove, copy, reasons);
+		set_aside(judge, arrival, remove, copy, reasons, missed);
 }
 
 /* Judges all arrivals of a pass over one stream. */

@@ -19,7 +19,9 @@
 #define AION_CONTROL_H
 
 #include "postgres.h"
+#include "access/transam.h"
 #include "datatype/timestamp.h"
+#include "storage/dsm_impl.h"
 #include "storage/latch.h"
 
 #include "time/eventtime.h"
@@ -169,10 +171,11 @@ typedef struct Job
 	EventTime	window_start;
 	FiringKind	kind;
 	bool		final_too;
+	bool		removal;		/* no firing: removes results of windows up to this one */
 	int64		priority;		/* smaller goes first */
 	/* when done: */
 	FiringOutcome outcome;		/* FIRING_RETRY too if the executor was lost */
-	int64		fired_events;
+	int64		fired_events;	/* of a removal: start of the last window whose results are gone */
 } Job;
 
 /*
@@ -191,6 +194,9 @@ extern bool control_job_take(Job *job, int *slot);
 /* Executor: the outcome of a job taken with control_job_take(); sets the scheduler's latch. */
 extern void control_job_finish(int slot, FiringOutcome outcome, int64 fired_events);
 
+/* Does it, in whatever worker; executor.c. */
+extern FiringOutcome job_execute(const Job *job, int64 *fired_events);
+
 /* How long the latest executions took that gave a result: up to POLICY_EXECUTIONS numbers; returns how many. */
 extern int	control_execution_times(int32 *ms);
 
@@ -207,7 +213,8 @@ typedef enum RequestKind
 	REQUEST_SYNC,				/* relation = stream; late */
 	REQUEST_REFRESH,			/* relation = view; one_window, time = window start */
 	REQUEST_DESTAGE,			/* relation = stream */
-	REQUEST_RESET_WATERMARK		/* relation = stream; time = new W */
+	REQUEST_RESET_WATERMARK,	/* relation = stream; time = new W */
+	REQUEST_READMIT				/* relation = stream; ids, nids */
 } RequestKind;
 
 typedef enum RequestResult
@@ -225,12 +232,17 @@ typedef struct Request
 	bool		late;
 	bool		one_window;
 	EventTime	time;
+	dsm_handle	ids;			/* nids int64, distinct, ascending; the caller's segment */
+	int			nids;
 	/* set by the scheduler */
 	RequestResult result;
 	int			failed_windows;	/* whose last attempt failed: a WARNING */
 	int			paused_views;	/* that have something due: a WARNING */
 	int			sqlstate;		/* of REQUEST_REFUSED */
 	char		message[200];	/* of REQUEST_REFUSED, and an example of a failed window for the WARNING */
+	char		detail[300];	/* of REQUEST_REFUSED; may be empty, as the hint */
+	char		hint[200];
+	FullTransactionId applied_by;	/* transaction that did, or was to do, what can't be done twice */
 	/* private */
 	uint64		id;				/* names this use of the slot */
 	int			slot;
@@ -253,6 +265,9 @@ extern int	control_requests_take(Request *requests, int max);
 
 /* Scheduler: true if the caller still waits (it may have been cancelled). */
 extern bool control_request_waited_for(const Request *request);
+
+/* Scheduler: keeps applied_by for a successor, before that transaction commits. */
+extern void control_request_note(const Request *request);
 
 /* Scheduler: done; result fields of *request go to the caller, whose latch is set. */
 extern void control_request_finish(const Request *request);

@@ -110,7 +110,7 @@ control_job_finish(int slot, FiringOutcome outcome, int64 fired_events)
 	Assert(slot >= 0 && slot < CONTROL_JOBS);
 	LWLockAcquire(control->lock, LW_EXCLUSIVE);
 	Assert(control->jobs[slot].pid == MyProcPid);
-	if (outcome == FIRING_DONE)
+	if (outcome == FIRING_DONE && !control->jobs[slot].job.removal)
 		note_execution(control->jobs[slot].since);
 	end_job(&control->jobs[slot], outcome, fired_events);
 	LWLockRelease(control->lock);
@@ -349,6 +349,17 @@ control_request_waited_for(const Request *request)
 	waited_for = slot->state == SLOT_TAKEN && slot->request.id == request->id;
 	LWLockRelease(control->lock);
 	return waited_for;
+}
+
+void
+control_request_note(const Request *request)
+{
+	RequestSlot *slot = &control->requests[request->slot];
+
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	if (slot->state == SLOT_TAKEN && slot->request.id == request->id)
+		slot->request.applied_by = request->applied_by;
+	LWLockRelease(control->lock);
 }
 
 void

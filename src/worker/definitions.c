@@ -114,6 +114,7 @@ stream_set_thresholds(SchedStream *stream)
 		SchedView  *view = lfirst(lc);
 
 		view->threshold = lateness_threshold(watermark, &view->def.allowed_lateness);
+		view->retain_threshold = lateness_threshold(watermark, &view->def.retain);
 	}
 }
 
@@ -268,6 +269,8 @@ note_view(const ContinuousView *def, SchedStream *stream, int64 now)
 		stream->wait_purge = true;
 		view->loaded = false;
 	}
+	if (!same_lateness(&before.retain, &def->retain))
+		stream_want_pass(stream, now);	/* which sets the threshold */
 	if (before.paused != def->paused || before.early != def->early || before.staleness != def->staleness)
 	{
 		if (def->paused)
@@ -469,8 +472,11 @@ load_window(void *arg, const WindowRow *row)
 	window->lateness = row->lateness;
 	trigger_late_events(window, row->late_events, EVENT_TIME_NEVER);
 	window->incomplete = intern_reason(row->incomplete);
+	window->reopened = row->reopened;
 	window->fired = row->on_time > 0;
 	window->final_counted = row->final > 0;
+	if (window->reopened && window->fired && window->events <= window->fired_events && !row->failed)
+		window_finalize_next(window);	/* no pass would look at it: it has had its lateness */
 	/* A failure that may pass is simply tried again; so is another, once. */
 	window_set_failed(window, row->failed && !row->transient);
 	if (row->fired_watermark != EVENT_TIME_NEVER)
@@ -509,12 +515,15 @@ load_view(SchedView *view, int64 now)
 	view->final_firings = 0;
 	trigger_init(view);
 	view->final_through = view->begins = view->incomplete_before = EVENT_TIME_NEVER;
+	view->results_removed = view->removing = EVENT_TIME_NEVER;
+	view->removed_changed = false;
 	view->taken_up = store_view_load(view->def.view, &row);
 	if (!view->taken_up)
 		return;
 	view->final_through = row.final_through;
 	view->begins = row.begins;
 	view->incomplete_before = row.incomplete_before;
+	view->results_removed = row.results_removed;
 	load_forecast(view, &row);
 	store_windows_load(view->def.view, load_window, &load);
 }

@@ -28,6 +28,7 @@ typedef struct Outstanding
 {
 	Oid			view;
 	EventTime	start;
+	bool		removal;		/* of results up to that window */
 } Outstanding;
 
 static Outstanding outstanding[CONTROL_JOBS];
@@ -55,7 +56,7 @@ dispatch_mark_running(SchedView *view)
 {
 	for (int i = 0; i < noutstanding; i++)
 	{
-		Window	   *window = outstanding[i].view == view->def.view ?
+		Window	   *window = outstanding[i].view == view->def.view && !outstanding[i].removal ?
 			window_find(view, outstanding[i].start) : NULL;
 
 		if (window != NULL)
@@ -165,7 +166,8 @@ static void
 forget_outstanding(const Job *job)
 {
 	for (int i = 0; i < noutstanding; i++)
-		if (outstanding[i].view == job->view && outstanding[i].start == job->window_start)
+		if (outstanding[i].view == job->view && outstanding[i].start == job->window_start &&
+			outstanding[i].removal == job->removal)
 		{
 			outstanding[i] = outstanding[--noutstanding];
 			return;
@@ -187,7 +189,10 @@ dispatch_collect(int64 now)
 		for (int i = 0; i < n; i++)
 			forget_outstanding(&jobs[i]);
 		for (int i = 0; i < n; i++)
-			take_outcome(&jobs[i], now);
+			if (jobs[i].removal)
+				retention_outcome(&jobs[i], now);
+			else
+				take_outcome(&jobs[i], now);
 	}
 }
 
@@ -214,10 +219,25 @@ post(Window *window)
 	job.priority = window_priority(window);
 	if (!control_job_post(&job))
 		return false;
-	outstanding[noutstanding].view = job.view;
-	outstanding[noutstanding].start = job.window_start;
-	noutstanding++;
+	outstanding[noutstanding++] = (Outstanding) {job.view, job.window_start, false};
 	window_dispatched(window);
+	return true;
+}
+
+/* Hands out the removal of results of a view's windows up to the one that starts then. False: no room. */
+bool
+dispatch_removal(const SchedView *view, EventTime last_start)
+{
+	Job			job = {0};
+
+	job.view = view->def.view;
+	job.journal = view->stream->storage.journal;
+	job.window_start = last_start;
+	job.removal = true;
+	job.priority = removal_priority();
+	if (noutstanding >= CONTROL_JOBS || !control_job_post(&job))
+		return false;
+	outstanding[noutstanding++] = (Outstanding) {job.view, last_start, true};
 	return true;
 }
 
@@ -235,8 +255,7 @@ do_one_job(void)
 	worker_state("executing a window");
 	PG_TRY();
 	{
-		outcome = view_fire(job.view, job.journal, job.window_start, job.kind, job.final_too,
-							&fired_events);
+		outcome = job_execute(&job, &fired_events);
 	}
 	PG_FINALLY();
 	{

@@ -250,6 +250,15 @@ due_by_event_time(const Window *window)
 	return window->failed ? !window->tried_final : window_dirty(window) || !window->fired;
 }
 
+/* The next pass makes it final, unless its view is paused. */
+void
+window_finalize_next(Window *window)
+{
+	if (!window->to_finalize)
+		dlist_push_tail(&window->view->finalize, &window->finalize_node);
+	window->to_finalize = true;
+}
+
 /*
  * Finds a window's place from its state. Does nothing for one that is running:
  * its outcome does it. One that is ready, or waits for its retry, stays so.
@@ -279,9 +288,7 @@ window_schedule(Window *window, int64 now)
 	else if (past_lateness(window) && window->fired && !window_dirty(window) && !window->failed)
 	{
 		window_unplace(window);
-		if (!window->to_finalize)
-			dlist_push_tail(&view->finalize, &window->finalize_node);
-		window->to_finalize = true;
+		window_finalize_next(window);
 		mark_due(window, view->stream->pass);
 		stream_want_pass(view->stream, now);
 	}
@@ -447,13 +454,26 @@ due_dispatch(bool (*usable) (const Window *window), bool (*post) (Window *window
 	list_free(held);
 }
 
-/* Priority of a ready window as a job, smaller first; within a rank the order of dispatch decides. */
-int64
-window_priority(const Window *window)
+/* Priority of a job, smaller first; within a rank the order of dispatch decides. */
+static int64
+job_priority(int rank)
 {
 	static int64 sequence = 0;
 
-	return ((int64) window->rank << 56) + ++sequence;
+	return ((int64) rank << 56) + ++sequence;
+}
+
+int64
+window_priority(const Window *window)
+{
+	return job_priority(window->rank);
+}
+
+/* Of a job that removes results: nobody waits for it, but it must have its turn. */
+int64
+removal_priority(void)
+{
+	return job_priority(RANK_LATE);
 }
 
 /* Finds the places of all windows of a view that have news, after its definition or a setting changed. */

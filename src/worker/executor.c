@@ -24,6 +24,16 @@
 
 #define IDLE_MS 30000
 
+/* Executes a job in this process, in transactions of its own. */
+FiringOutcome
+job_execute(const Job *job, int64 *fired_events)
+{
+	if (job->removal)
+		return view_remove_results(job->view, job->journal, job->window_start, fired_events);
+	return view_fire(job->view, job->journal, job->window_start, job->kind, job->final_too,
+					 fired_events);
+}
+
 /* Runs one job. An error that view_fire() did not record itself is as good as a transient one. */
 static void
 run_job(const Job *job, int slot)
@@ -33,13 +43,13 @@ run_job(const Job *job, int slot)
 	int			failures = 0;
 	char		state[64];
 
-	snprintf(state, sizeof(state), "firing a window of view %u", job->view);
+	snprintf(state, sizeof(state), job->removal ? "removing results of view %u" : "firing a window of view %u",
+			 job->view);
 	worker_state(state);
 	DEBUG_POINT("executor-taken");
 	PG_TRY();
 	{
-		outcome = view_fire(job->view, job->journal, job->window_start, job->kind,
-							job->final_too, &fired_events);
+		outcome = job_execute(job, &fired_events);
 	}
 	PG_CATCH();
 	{

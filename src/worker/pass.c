@@ -65,7 +65,8 @@ make_final(StreamPass *pass, Window *window)
 	view->final_through = Max(view->final_through, window->end);
 	if (!window->final_counted)
 		view->final_firings++;
-	trigger_final(window);
+	if (!window->reopened)
+		trigger_final(window);
 	pass_view_changed(pass, view);
 }
 
@@ -163,6 +164,9 @@ write_pass(StreamPass *pass)
 	ListCell   *lc;
 
 	store_windows_write(pass->deltas);
+	foreach(lc, stream->views)
+		if (((SchedView *) lfirst(lc))->removed_changed)
+			pass_view_changed(pass, lfirst(lc));
 	foreach(lc, pass->changed_views)
 	{
 		SchedView  *view = lfirst(lc);
@@ -312,7 +316,12 @@ apply_pass(StreamPass *pass)
 	foreach(lc, pass->taken_up)
 		((SchedView *) lfirst(lc))->taken_up = true;
 	foreach(lc, pass->changed_views)
-		((SchedView *) lfirst(lc))->final_firings = 0;
+	{
+		SchedView  *view = lfirst(lc);
+
+		view->final_firings = 0;
+		view->removed_changed = false;
+	}
 	stream_set_thresholds(stream);
 	apply_windows(pass);
 	apply_watermark(pass);
@@ -347,6 +356,13 @@ lock_stream(SchedStream *stream, int64 now)
 		return NULL;
 	}
 	return info;
+}
+
+/* The same for others that change what a pass does. */
+const StreamInfo *
+pass_lock_stream(SchedStream *stream, int64 now)
+{
+	return lock_stream(stream, now);
 }
 
 static void

@@ -1,7 +1,7 @@
 /*
  * request_service.c
  *	  What backends ask the scheduler for: sync, refresh, destage,
- *	  reset_watermark.
+ *	  reset_watermark, readmit.
  *
  * A request is taken before the pass that it waits for takes its snapshot, so
  * that pass accounts for all that its caller had committed. When it has committed, what
@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "utils/memutils.h"
@@ -64,7 +65,7 @@ requests_take(void)
 			p->request.result = REQUEST_OK;
 			p->request.failed_windows = 0;
 			p->request.paused_views = 0;
-			p->request.message[0] = '\0';
+			p->request.message[0] = p->request.detail[0] = p->request.hint[0] = '\0';
 			pending = lappend(pending, p);
 			any = true;
 		}
@@ -112,6 +113,17 @@ refuse(PendingRequest *p, int sqlstate, const char *message)
 	p->request.sqlstate = sqlstate;
 	strlcpy(p->request.message, message, sizeof(p->request.message));
 	finish(p);
+}
+
+/*
+ * True if what the request asks for, and must not be done twice, was done: the transaction tells,
+ * also if it was one of a scheduler that is no more.
+ */
+static bool
+is_applied(const PendingRequest *p)
+{
+	return FullTransactionIdIsValid(p->request.applied_by) &&
+		TransactionIdDidCommit(XidFromFullTransactionId(p->request.applied_by));
 }
 
 /* True if a pass over the stream is waited for, be it to make windows final. */
@@ -237,6 +249,10 @@ requests_passed(SchedStream *stream, int64 now)
 				break;
 			case REQUEST_RESET_WATERMARK:
 				break;
+			case REQUEST_READMIT:
+				if (is_applied(p))
+					start_late(stream, now);
+				break;
 		}
 	}
 	list_free(requests);
@@ -344,6 +360,32 @@ serve_refresh(PendingRequest *p, SchedView *view)
 	finish(p);
 }
 
+/* Readmits events, then waits for their windows as sync does. */
+static void
+serve_readmit(PendingRequest *p, SchedStream *stream)
+{
+	if (is_applied(p))
+	{
+		serve_sync(p, stream);
+		return;
+	}
+	switch (readmit_events(stream, &p->request))
+	{
+		case READMIT_DONE:
+			p->retry = false;
+			break;
+		case READMIT_LOCKED:
+			p->retry = true;
+			break;
+		case READMIT_REFUSED:
+			finish(p);
+			break;
+		case READMIT_GONE:
+			drop_request(p);
+			break;
+	}
+}
+
 /* Finishes requests that are done, and those that nobody waits for any more. */
 void
 requests_serve(int64 now)
@@ -380,6 +422,9 @@ requests_serve(int64 now)
 				p->retry = !pass_reset_watermark(stream, p->request.time);
 				if (!p->retry)
 					finish(p);
+				break;
+			case REQUEST_READMIT:
+				serve_readmit(p, stream);
 				break;
 		}
 	}

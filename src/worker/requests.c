@@ -7,26 +7,34 @@
  * request and waits for it (control_queue.c); the scheduler accounts, fires and
  * answers. While it waits the caller has neither an xid nor a lock of aion's,
  * only the snapshot of its statement. A crash, or a cancelled caller, leaves
- * nothing: what the scheduler did for a request it would have done later anyway.
+ * nothing: what the scheduler did for a request it would have done later anyway. Only
+ * aion.reset_watermark() and aion.readmit() change something; they are done wholly or not at all.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/stratnum.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/dsm.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "stream/extension.h"
 #include "stream/stream.h"
 #include "time/bucket.h"
 #include "view/view.h"
@@ -230,7 +238,9 @@ ask_scheduler(Request *request, int64 timeout_ms, bool show_error)
 		case REQUEST_REFUSED:
 			ereport(ERROR,
 					(errcode(request->sqlstate),
-					 errmsg("%s", request->message)));
+					 errmsg("%s", request->message),
+					 request->detail[0] != '\0' ? errdetail("%s", request->detail) : 0,
+					 request->hint[0] != '\0' ? errhint("%s", request->hint) : 0));
 			break;
 	}
 	if (request->failed_windows > 0)
@@ -405,5 +415,151 @@ aion_reset_watermark(PG_FUNCTION_ARGS)
 	check_transaction("aion.reset_watermark()", "stream_def", request.relation);
 	if (stream_is_registered(request.relation))
 		ask_scheduler(&request, timeout, false);
+	PG_RETURN_VOID();
+}
+
+/* ---- readmit ---- */
+
+#define READMIT_MOST		100000	/* events in a call */
+#define READMIT_TIMEOUT_MS	(10 * 60 * 1000)
+
+/* Columns of aion.set_aside. */
+#define SET_ASIDE_ID		1
+#define SET_ASIDE_STREAM	2
+
+static int
+compare_ids(const void *a, const void *b)
+{
+	int64		left = *(const int64 *) a;
+	int64		right = *(const int64 *) b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* The ids in argument 0, ascending, each once. Palloc'd. */
+static int64 *
+get_ids_argument(FunctionCallInfo fcinfo, int *n)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int64	   *ids;
+	int			distinct = 0;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("ids must not be null")));
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+					  TYPALIGN_DOUBLE, &values, &nulls, n);
+	if (*n > READMIT_MOST)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many events to readmit at a time"),
+				 errdetail("There are %d ids, at most %d can be given.", *n, READMIT_MOST)));
+	ids = palloc(sizeof(int64) * Max(*n, 1));
+	for (int i = 0; i < *n; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("ids must not be null")));
+		ids[i] = DatumGetInt64(values[i]);
+	}
+	qsort(ids, *n, sizeof(int64), compare_ids);
+	for (int i = 0; i < *n; i++)
+		if (i == 0 || ids[i] != ids[i - 1])
+			ids[distinct++] = ids[i];
+	*n = distinct;
+	return ids;
+}
+
+/* The stream of a set-aside event; InvalidOid: there is no such event. */
+static Oid
+set_aside_stream(Relation rel, Oid index, Snapshot snapshot, int64 id)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			stream = InvalidOid;
+	bool		isnull;
+
+	ScanKeyInit(&key, SET_ASIDE_ID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	scan = systable_beginscan(rel, index, OidIsValid(index), snapshot, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		stream = DatumGetObjectId(heap_getattr(tuple, SET_ASIDE_STREAM, RelationGetDescr(rel), &isnull));
+	systable_endscan(scan);
+	return stream;
+}
+
+/* True if the user may know that the stream has set-aside events: as aion.expired shows them, or being its owner. */
+static bool
+may_see_events(Oid stream)
+{
+	return stream_is_stream(stream) &&
+		(pg_class_aclcheck(stream, GetUserId(), ACL_SELECT) == ACLCHECK_OK || owns_relation(stream));
+}
+
+/* The stream of all these events, of which there is one at least. Errors out if there is none. */
+static Oid
+stream_of_events(const int64 *ids, int n)
+{
+	Relation	rel = table_row_open("set_aside", AccessShareLock, true);
+	Oid			result = InvalidOid;
+	Snapshot	snapshot;
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("extension \"aion\" is not installed in this database")));
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	for (int i = 0; i < n; i++)
+	{
+		Oid			stream = set_aside_stream(rel, extension_relation("set_aside_pkey"), snapshot, ids[i]);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!OidIsValid(stream) || !may_see_events(stream))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("there is no set-aside event with id " INT64_FORMAT, ids[i]),
+					 errhint("aion.expired lists those that there are.")));
+		if (OidIsValid(result) && stream != result)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("events of one stream at a time can be readmitted"),
+					 errdetail("Event " INT64_FORMAT " is of stream \"%s\", event " INT64_FORMAT " of \"%s\".",
+							   ids[0], get_rel_name(result), ids[i], get_rel_name(stream))));
+		result = stream;
+	}
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
+PG_FUNCTION_INFO_V1(aion_readmit);
+
+/* aion.readmit(VARIADIC ids bigint[]): all or none, by the scheduler between two passes */
+Datum
+aion_readmit(PG_FUNCTION_ARGS)
+{
+	Request		request = {.kind = REQUEST_READMIT};
+	int64	   *ids = get_ids_argument(fcinfo, &request.nids);
+	dsm_segment *segment;
+
+	PreventCommandDuringRecovery("aion.readmit()");
+	PreventCommandIfReadOnly("aion.readmit()");
+	if (request.nids == 0)
+		PG_RETURN_VOID();
+	request.relation = stream_of_events(ids, request.nids);
+	check_stream_owner(request.relation);
+	check_transaction("aion.readmit()", "stream_def", request.relation);
+	if (!stream_is_registered(request.relation))
+		PG_RETURN_VOID();
+	/* it goes with the statement, and with that the request has an end, too */
+	segment = dsm_create(sizeof(int64) * request.nids, 0);
+	memcpy(dsm_segment_address(segment), ids, sizeof(int64) * request.nids);
+	request.ids = dsm_segment_handle(segment);
+	ask_scheduler(&request, READMIT_TIMEOUT_MS, true);
+	dsm_detach(segment);
 	PG_RETURN_VOID();
 }

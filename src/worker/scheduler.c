@@ -217,6 +217,7 @@ turn(void)
 	}
 	requests_serve(now);
 	publish_all(now);
+	retention_run(now);
 	dispatch_windows(now);
 	MemoryContextSwitchTo(turn_context);
 	prestage_predicted(now);
@@ -249,6 +250,7 @@ sleep_until_due(void)
 	next = sooner(next, requests_next(now));
 	next = sooner(next, dispatch_next(now));
 	next = sooner(next, prestage_next());
+	next = sooner(next, retention_next());
 	if (known)
 		next = Min(next, now + LONGEST_DEAF);
 	else

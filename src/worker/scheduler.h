@@ -17,6 +17,8 @@
  *	due.c				which of them is to be executed when
  *	trigger.c			the same for late ones, by staleness
  *	prestaging.c		what is staged ahead of executions
+ *	retention.c			results that are not retained any longer
+ *	readmit.c			events that were set aside and are applied after all
  *	dispatch.c			windows to executors, and their outcomes
  *	publish.c			what the I/O worker is told
  *	state_store.c		the SQL
@@ -132,6 +134,13 @@ typedef struct SchedView
 	ArrivalShape arrivals;		/* ... and when */
 	double		expected;		/* late events of a window, as of when windows were given their times */
 	int64		final_firings;	/* without an execution; to be added to view_state by the pass */
+	/* retention.c */
+	EventTime	retain_threshold;	/* lateness_threshold(W_e, def.retain) */
+	EventTime	results_removed;	/* windows that end here or before have no results any more */
+	bool		removed_changed;	/* that is to be written by the pass */
+	EventTime	removing;		/* a job does so up to the window that starts then; EVENT_TIME_NEVER: none */
+	int64		remove_at;		/* not before (monotonic) */
+	int			remove_failures;	/* in a row */
 	bool		seen;			/* by the reload of definitions */
 } SchedView;
 
@@ -168,6 +177,7 @@ typedef struct Window
 	const char *incomplete;		/* reason; NULL: it is not */
 	bool		fired;			/* on time */
 	bool		failed;			/* last execution */
+	bool		reopened;		/* for readmitted events: takes in nothing, but is executed once more and then final */
 	bool		final_counted;	/* an execution counted as final */
 	bool		tried_on_time;	/* an execution was tried since W passed the end ... */
 	bool		tried_final;	/* ... and since W_e passed end + lateness */
@@ -281,7 +291,23 @@ extern void dispatch_start(void);
 extern void dispatch_mark_running(SchedView *view);
 extern void dispatch_collect(int64 now);
 extern void dispatch_windows(int64 now);
+extern bool dispatch_removal(const SchedView *view, EventTime last_start);
 extern int64 dispatch_next(int64 now);	/* when to look at jobs although nobody woke us */
+
+/* ---- retention.c ---- */
+extern void retention_run(int64 now);
+extern void retention_outcome(const Job *job, int64 now);
+extern int64 retention_next(void);	/* when to call retention_run() although nothing happened */
+
+/* ---- readmit.c ---- */
+typedef enum ReadmitResult
+{
+	READMIT_DONE,				/* committed; the stream is to be loaded again */
+	READMIT_REFUSED,			/* the request says why */
+	READMIT_LOCKED,				/* something is locked: try again */
+	READMIT_GONE				/* nobody waits for it any more */
+} ReadmitResult;
+extern ReadmitResult readmit_events(SchedStream *stream, Request *request);
 
 /* ---- prestaging.c ---- */
 extern void prestage_late(Window *window, int64 now);
@@ -303,6 +329,7 @@ extern int64 view_window_lateness(const SchedView *view, EventTime end);
 /* ---- pass.c ---- */
 extern void pass_run(List *streams, int64 now);	/* SchedStream *; own transaction */
 extern bool pass_reset_watermark(SchedStream *stream, EventTime t); /* own transaction; false: try again */
+extern const StreamInfo *pass_lock_stream(SchedStream *stream, int64 now);
 extern void pass_view_changed(StreamPass *pass, SchedView *view);
 
 /* ---- account.c ---- */
@@ -352,6 +379,8 @@ extern int64 due_next_timer(int64 now);
 extern void due_dispatch(bool (*usable) (const Window *window), bool (*post) (Window *window));
 extern FiringKind window_firing_kind(const Window *window, bool *final_too);
 extern int64 window_priority(const Window *window);
+extern int64 removal_priority(void);
+extern void window_finalize_next(Window *window);
 extern void view_schedule_news(SchedView *view, int64 now);
 extern void view_schedule_waiting(SchedView *view, int64 now);
 extern void view_unschedule_all(SchedView *view);
@@ -391,6 +420,7 @@ typedef struct WindowRow
 	char	   *incomplete;
 	int64		fired_events;
 	EventTime	fired_watermark;	/* W_e of the last execution */
+	bool		reopened;
 	int			on_time;
 	int			final;
 	TimestampTz last_fired_at;	/* 0: never */
@@ -405,6 +435,7 @@ typedef struct ViewStateRow
 	EventTime	incomplete_before;
 	ArrayType  *late_counts;	/* NULL: none; palloc'd, as the next one */
 	bytea	   *late_arrivals;
+	EventTime	results_removed;
 } ViewStateRow;
 
 typedef void (*WindowRowSink) (void *arg, const WindowRow *row);
@@ -421,6 +452,8 @@ typedef struct SetAsideBatch
 	Datum	   *events;
 	Datum	   *reasons;
 	Datum	   *partial;
+	Datum	   *missed[3];		/* array literals: views, first and last starts */
+	bool	   *none_missed;	/* ... unless there are none */
 } SetAsideBatch;
 
 extern bool store_lock_tables(void);	/* first of all in a transaction */
@@ -437,8 +470,41 @@ extern void store_windows_purge(Oid view, EventTime last_start);
 extern void store_windows_lost(Oid view);
 extern bool store_marker_present(Oid blocks);
 extern void store_marker_insert(Oid blocks);
-extern void store_set_aside(Oid stream, TimestampTz now, SetAsideBatch *batch);
+extern void store_set_aside(const SchedStream *stream, TimestampTz now, SetAsideBatch *batch);
 extern void store_set_aside_times(Oid stream, EventTimeSink sink, void *arg);
+
+/* An event that was set aside. All palloc'd. */
+typedef struct SetAsideRow
+{
+	int64		id;
+	EventTime	time;
+	Event	   *event;			/* MAXALIGNed */
+	bool		partial;
+	int			nruns;			/* of windows that missed it, if partial */
+	Oid		   *views;
+	int64	   *first;
+	int64	   *last;
+} SetAsideRow;
+
+/* A window that gets readmitted events. */
+typedef struct ReadmitWindow
+{
+	WindowKey	key;			/* hash key */
+	SchedView  *view;
+	EventTime	end;
+	bool		closed;			/* it is final, or was reopened: its events have to be counted again */
+	bool		found;			/* there is a row */
+	int64		counted;		/* events in the row */
+	int64		stored;			/* events that the stream holds of it */
+	int64		added;			/* events that come back to the stream */
+	int64		missed;			/* events that the stream holds and it missed */
+	int64		id;				/* of one of these */
+} ReadmitWindow;
+
+extern int	store_set_aside_read(Oid stream, const int64 *ids, int n, SetAsideRow *rows);
+extern void store_set_aside_delete(const int64 *ids, int n);
+extern void store_windows_readmit(ReadmitWindow *const *windows, int n, EventTime watermark);
+extern void store_stream_window_end(Oid stream, EventTime last_window_end);
 
 /* ---- request_service.c ---- */
 extern bool requests_take(void);	/* true if there are new ones */

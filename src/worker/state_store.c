@@ -52,7 +52,7 @@ static Statement stream_watermark = {
 SPI_OK_UPDATE, 3, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL};
 
 static Statement view_load = {
-	"SELECT final_through, begins, incomplete_before, late_counts, late_arrivals"
+	"SELECT final_through, begins, incomplete_before, late_counts, late_arrivals, results_removed_through"
 	" FROM aion.view_state WHERE view = $1",
 SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
 
@@ -63,17 +63,19 @@ SPI_OK_INSERT, 4, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
 
 static Statement view_update = {
 	"UPDATE aion.view_state SET final_through = greatest(final_through, $2),"
-	" final_firings = final_firings + $3, late_counts = $4, late_arrivals = $5 WHERE view = $1",
-SPI_OK_UPDATE, 5, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8ARRAYOID, BYTEAOID}, NULL};
+	" final_firings = final_firings + $3, late_counts = $4, late_arrivals = $5, results_removed_through = $6,"
+	" removal_error = CASE WHEN results_removed_through IS NOT DISTINCT FROM $6 THEN removal_error END"
+	" WHERE view = $1",
+SPI_OK_UPDATE, 6, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8ARRAYOID, BYTEAOID, TIMESTAMPTZOID}, NULL};
 
 #define WINDOW_COLUMNS \
 	"s.window_start, s.events, s.incomplete, f.fired_events, f.on_time, f.final," \
 	" f.last_fired_at, f.error IS NOT NULL, left(f.sqlstate, 2) IN ('40', '53', '55', '57', '58')," \
-	" s.late_events, s.allowed_lateness, f.fired_watermark" \
+	" s.late_events, s.allowed_lateness, f.fired_watermark, s.reopened" \
 	" FROM aion.window_state s LEFT JOIN aion.window_firing f USING (view, window_start)"
 
 static Statement windows_load = {
-	"SELECT " WINDOW_COLUMNS " WHERE s.view = $1 AND NOT s.final",
+	"SELECT " WINDOW_COLUMNS " WHERE s.view = $1 AND (NOT s.final OR s.reopened)",
 SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
 
 static Statement firing_load = {
@@ -85,13 +87,14 @@ static Statement windows_write = {
 	" allowed_lateness, incomplete) SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)"
 	" ON CONFLICT (view, window_start) DO UPDATE SET events = w.events + excluded.events,"
 	" late_events = w.late_events + excluded.late_events, final = w.final OR excluded.final,"
+	" reopened = w.reopened AND NOT excluded.final,"
 	" incomplete = coalesce(w.incomplete, excluded.incomplete)",
 	SPI_OK_INSERT, 7, {REGCLASSARRAYOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, INT8ARRAYOID,
 BOOLARRAYOID, INT8ARRAYOID, TEXTARRAYOID}, NULL};
 
 static Statement windows_purge = {
 	"WITH w AS (DELETE FROM aion.window_state WHERE view = $1 AND window_start <= $2"
-	" AND (final OR incomplete IS NOT NULL) RETURNING window_start),"
+	" AND (final OR incomplete IS NOT NULL) AND NOT reopened RETURNING window_start),"
 	" f AS (DELETE FROM aion.window_firing f USING w WHERE f.view = $1"
 	" AND f.window_start = w.window_start RETURNING early, on_time, late, f.final),"
 	" t AS (SELECT coalesce(sum(early), 0) AS early, coalesce(sum(on_time), 0) AS on_time,"
@@ -102,8 +105,8 @@ static Statement windows_purge = {
 SPI_OK_UPDATE, 2, {REGCLASSOID, TIMESTAMPTZOID}, NULL};
 
 static Statement windows_lost_fired = {
-	"UPDATE aion.window_state w SET incomplete = $2 WHERE view = $1 AND NOT final"
-	" AND incomplete IS NULL AND EXISTS (SELECT FROM aion.window_firing f WHERE f.view = $1"
+	"UPDATE aion.window_state w SET incomplete = $2, reopened = false WHERE view = $1"
+	" AND (NOT final OR reopened) AND incomplete IS NULL AND EXISTS (SELECT FROM aion.window_firing f WHERE f.view = $1"
 	" AND f.window_start = w.window_start AND f.early + f.on_time + f.late + f.final > 0)",
 SPI_OK_UPDATE, 2, {REGCLASSOID, TEXTOID}, NULL};
 
@@ -114,10 +117,52 @@ static Statement windows_lost_forgotten = {
 SPI_OK_DELETE, 1, {REGCLASSOID}, NULL};
 
 static Statement set_aside_insert = {
-	"INSERT INTO aion.set_aside (stream, event_time, event, arrived_at, reason, partial)"
-	" SELECT $1, t, e, $2, r, p FROM unnest($3, $4, $5, $6) AS u (t, e, r, p)",
-	SPI_OK_INSERT, 6, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZARRAYOID, BYTEAARRAYOID,
-TEXTARRAYOID, BOOLARRAYOID}, NULL};
+	"INSERT INTO aion.set_aside (stream, event_time, event, arrived_at, reason, partial, event_watermark,"
+	" missed_views, missed_first, missed_last)"
+	" SELECT $1, t, e, $2, r, p, $7, v::regclass[], f::bigint[], l::bigint[]"
+	" FROM unnest($3, $4, $5, $6, $8, $9, $10) AS u (t, e, r, p, v, f, l)",
+	SPI_OK_INSERT, 10, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZARRAYOID, BYTEAARRAYOID,
+TEXTARRAYOID, BOOLARRAYOID, TIMESTAMPTZOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID}, NULL};
+
+static Statement set_aside_read = {
+	"SELECT id, event_time, event, partial, missed_views::oid[], missed_first, missed_last"
+	" FROM aion.set_aside WHERE id = ANY ($1) AND stream = $2 ORDER BY id",
+SPI_OK_SELECT, 2, {INT8ARRAYOID, REGCLASSOID}, NULL};
+
+static Statement set_aside_delete = {
+	"DELETE FROM aion.set_aside WHERE id = ANY ($1)",
+SPI_OK_DELETE, 1, {INT8ARRAYOID}, NULL};
+
+static Statement windows_readmit = {
+	"INSERT INTO aion.window_state AS w (view, window_start, events, late_events, reopened, allowed_lateness)"
+	" SELECT * FROM unnest($1, $2, $3, $4, $5, $6)"
+	" ON CONFLICT (view, window_start) DO UPDATE SET events = w.events + excluded.events,"
+	" late_events = w.late_events + excluded.late_events, reopened = w.reopened OR excluded.reopened",
+	SPI_OK_INSERT, 6, {REGCLASSARRAYOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, INT8ARRAYOID,
+BOOLARRAYOID, INT8ARRAYOID}, NULL};
+
+/*
+ * A window that became final without an execution was counted in view_state. Now it will
+ * have one, which is not to count again.
+ */
+static Statement windows_count_final = {
+	"WITH f AS (UPDATE aion.window_firing f SET final = 1 FROM aion.window_state w"
+	" WHERE (w.view, w.window_start) IN (SELECT * FROM unnest($1, $2)) AND w.final AND w.reopened"
+	" AND f.view = w.view AND f.window_start = w.window_start AND f.final = 0 RETURNING f.view),"
+	" n AS (SELECT view, count(*) AS n FROM f GROUP BY view)"
+	" UPDATE aion.view_state v SET final_firings = final_firings - n.n FROM n WHERE v.view = n.view",
+SPI_OK_UPDATE, 2, {REGCLASSARRAYOID, TIMESTAMPTZARRAYOID}, NULL};
+
+/* Results of reopened windows are to be removed again. */
+static Statement views_unremove = {
+	"WITH w AS (SELECT v, min(e) AS e FROM unnest($1, $2, $3) AS u (v, e, r) WHERE r GROUP BY v)"
+	" UPDATE aion.view_state s SET results_removed_through = w.e - interval '1 microsecond'"
+	" FROM w WHERE s.view = w.v AND s.results_removed_through >= w.e",
+SPI_OK_UPDATE, 3, {REGCLASSARRAYOID, TIMESTAMPTZARRAYOID, BOOLARRAYOID}, NULL};
+
+static Statement stream_window_end = {
+	"UPDATE aion.stream_state SET last_window_end = greatest(last_window_end, $2) WHERE stream = $1",
+SPI_OK_UPDATE, 2, {REGCLASSOID, TIMESTAMPTZOID}, NULL};
 
 /* Not of events ahead of the clock: a window does not miss them, whenever its view was made. */
 static Statement set_aside_times = {
@@ -331,6 +376,7 @@ store_view_load(Oid view, ViewStateRow *row)
 	row->incomplete_before = time_field(0, 3);
 	row->late_counts = (ArrayType *) varlena_field(0, 4);
 	row->late_arrivals = (bytea *) varlena_field(0, 5);
+	row->results_removed = time_field(0, 6);
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }
@@ -352,8 +398,8 @@ store_view_insert(const SchedView *view)
 void
 store_view_update(const SchedView *view, int64 final_firings)
 {
-	Datum		values[5];
-	char		nulls[5] = {' ', ' ', ' ', ' ', ' '};
+	Datum		values[6];
+	char		nulls[6] = {' ', ' ', ' ', ' ', ' ', ' '};
 	Datum		counts[LATE_FORECAST_WINDOWS];
 
 	for (int i = 0; i < view->forecast.windows; i++)
@@ -363,6 +409,7 @@ store_view_update(const SchedView *view, int64 final_firings)
 	values[2] = Int64GetDatum(final_firings);
 	values[3] = array_of(counts, NULL, view->forecast.windows, INT8OID);
 	values[4] = PointerGetDatum(trigger_pack_arrivals(view));
+	values[5] = time_datum(view->results_removed, &nulls[5]);
 	run(&view_update, values, nulls);
 }
 
@@ -385,6 +432,7 @@ read_window(int i, WindowRow *row, MemoryContext context)
 	row->late_events = int8_field(i, 10);
 	row->lateness = int8_field(i, 11);
 	row->fired_watermark = time_field(i, 12);
+	row->reopened = bool_field(i, 13);
 }
 
 /* Calls back for each window of a view that is not final. */
@@ -547,22 +595,31 @@ store_marker_insert(Oid blocks)
 
 /* ---- set-aside events ---- */
 
-/* Writes and empties the batch. Its reasons are C strings. */
+/* Writes and empties the batch. Its reasons and literals are C strings. */
 void
-store_set_aside(Oid stream, TimestampTz now, SetAsideBatch *batch)
+store_set_aside(const SchedStream *stream, TimestampTz now, SetAsideBatch *batch)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->context);
-	Datum		values[6];
+	Datum		values[10];
+	char		nulls[10];
 
 	for (int i = 0; i < batch->n; i++)
+	{
 		batch->reasons[i] = CStringGetTextDatum(DatumGetCString(batch->reasons[i]));
-	values[0] = ObjectIdGetDatum(stream);
+		for (int j = 0; j < lengthof(batch->missed) && !batch->none_missed[i]; j++)
+			batch->missed[j][i] = CStringGetTextDatum(DatumGetCString(batch->missed[j][i]));
+	}
+	memset(nulls, ' ', sizeof(nulls));
+	values[0] = ObjectIdGetDatum(stream->relid);
 	values[1] = TimestampTzGetDatum(now);
 	values[2] = array_of(batch->times, NULL, batch->n, TIMESTAMPTZOID);
 	values[3] = array_of(batch->events, NULL, batch->n, BYTEAOID);
 	values[4] = array_of(batch->reasons, NULL, batch->n, TEXTOID);
 	values[5] = array_of(batch->partial, NULL, batch->n, BOOLOID);
-	run(&set_aside_insert, values, NULL);
+	values[6] = time_datum(stream->watermark.event_watermark, &nulls[6]);
+	for (int j = 0; j < lengthof(batch->missed); j++)
+		values[7 + j] = array_of(batch->missed[j], batch->none_missed, batch->n, TEXTOID);
+	run(&set_aside_insert, values, nulls);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(batch->context);
 	batch->n = 0;
@@ -589,4 +646,134 @@ store_set_aside_times(Oid stream, EventTimeSink sink, void *arg)
 	}
 	SPI_cursor_close(portal);
 	MemoryContextSwitchTo(old);
+}
+
+/* ---- events that come back ---- */
+
+/* The values of an array of fixed-length, pass-by-value elements without NULLs. Palloc'd. */
+static int64 *
+array_values(struct varlena *array, Oid type, int *n)
+{
+	int64	   *result;
+	Datum	   *values;
+
+	*n = 0;
+	if (array == NULL)
+		return NULL;
+	deconstruct_array((ArrayType *) array, type, type == OIDOID ? sizeof(Oid) : sizeof(int64), true,
+					  type == OIDOID ? TYPALIGN_INT : TYPALIGN_DOUBLE, &values, NULL, n);
+	result = palloc(sizeof(int64) * Max(*n, 1));
+	for (int i = 0; i < *n; i++)
+		result[i] = type == OIDOID ? (int64) DatumGetObjectId(values[i]) : DatumGetInt64(values[i]);
+	return result;
+}
+
+/* A packed event as a MAXALIGNed copy. Palloc'd. */
+static Event *
+copy_event(const struct varlena *packed, int64 id)
+{
+	Size		size = VARSIZE_ANY_EXHDR(packed);
+	Event	   *event = palloc_extended(Max(size, sizeof(Event)), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+
+	memcpy(event, VARDATA_ANY(packed), size);
+	if (size < sizeof(Event) || event->length != size)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("event " INT64_FORMAT " that was set aside is damaged", id)));
+	return event;
+}
+
+/* Row i of the result, as far as it can be told. */
+static void
+read_set_aside(int i, SetAsideRow *row)
+{
+	bool		null;
+	int			n;
+	int64	   *views;
+
+	row->id = int8_field(i, 1);
+	row->time = time_field(i, 2);
+	row->event = copy_event((struct varlena *) DatumGetPointer(PG_DETOAST_DATUM_PACKED(field(i, 3, &null))), row->id);
+	row->partial = bool_field(i, 4);
+	views = array_values(varlena_field(i, 5), OIDOID, &row->nruns);
+	row->views = palloc(sizeof(Oid) * Max(row->nruns, 1));
+	for (int j = 0; j < row->nruns; j++)
+		row->views[j] = (Oid) views[j];
+	row->first = array_values(varlena_field(i, 6), INT8OID, &n);
+	row->last = array_values(varlena_field(i, 7), INT8OID, &n);
+}
+
+static Datum
+id_array(const int64 *ids, int n)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		values[i] = Int64GetDatum(ids[i]);
+	return array_of(values, NULL, n, INT8OID);
+}
+
+/* Reads the rows with these ids, which are distinct, of the stream, by id; returns how many there are. */
+int
+store_set_aside_read(Oid stream, const int64 *ids, int n, SetAsideRow *rows)
+{
+	Datum		values[] = {id_array(ids, n), ObjectIdGetDatum(stream)};
+	int			found = run(&set_aside_read, values, NULL);
+
+	Assert(found <= n);
+	for (int i = 0; i < found; i++)
+		read_set_aside(i, &rows[i]);
+	SPI_freetuptable(SPI_tuptable);
+	return found;
+}
+
+void
+store_set_aside_delete(const int64 *ids, int n)
+{
+	Datum		values[] = {id_array(ids, n)};
+
+	if (run(&set_aside_delete, values, NULL) != n)
+		elog(ERROR, "events that were set aside are gone");
+}
+
+/* Counts readmitted events in their windows; those that are closed are reopened. "watermark" is W. */
+void
+store_windows_readmit(ReadmitWindow *const *windows, int n, EventTime watermark)
+{
+	Datum	   *columns[7];
+	Datum		values[7];
+	static const Oid types[] = {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8OID, BOOLOID, INT8OID, TIMESTAMPTZOID};
+
+	for (int i = 0; i < lengthof(columns); i++)
+		columns[i] = palloc(sizeof(Datum) * Max(n, 1));
+	for (int i = 0; i < n; i++)
+	{
+		const ReadmitWindow *w = windows[i];
+		int64		events = w->added + w->missed;
+
+		columns[0][i] = ObjectIdGetDatum(w->key.view);
+		columns[1][i] = TimestampTzGetDatum(w->key.start);
+		columns[2][i] = Int64GetDatum(events);
+		columns[3][i] = Int64GetDatum(w->end <= watermark ? events : 0);
+		columns[4][i] = BoolGetDatum(w->closed);
+		columns[5][i] = Int64GetDatum(view_window_lateness(w->view, w->end));
+		columns[6][i] = TimestampTzGetDatum(Min(w->end, EVENT_TIME_MAX));
+	}
+	for (int i = 0; i < lengthof(columns); i++)
+		values[i] = array_of(columns[i], NULL, n, types[i]);
+	run(&windows_readmit, values, NULL);
+	run(&windows_count_final, values, NULL);
+	values[1] = values[6];
+	values[2] = values[4];
+	run(&views_unremove, values, NULL);
+}
+
+void
+store_stream_window_end(Oid stream, EventTime last_window_end)
+{
+	Datum		values[2] = {ObjectIdGetDatum(stream)};
+	char		nulls[2] = {' ', ' '};
+
+	values[1] = time_datum(last_window_end, &nulls[1]);
+	run(&stream_window_end, values, nulls);
 }

@@ -110,8 +110,9 @@ window_enter_heaps(Window *window)
 		window->firing_heap = view->unfired;
 		pairingheap_add(view->unfired, &window->firing_node);
 	}
-	window->final_heap = view->unfinal;
-	pairingheap_add(view->unfinal, &window->final_node);
+	/* one that was reopened has had its lateness, whatever W_e says now */
+	window->final_heap = window->reopened ? view->finalizing : view->unfinal;
+	pairingheap_add(window->final_heap, &window->final_node);
 }
 
 /* It fired on time, or failed to: it holds back nothing any more. */

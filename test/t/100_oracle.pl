@@ -1,6 +1,6 @@
 # Random schedules against the oracle: see Schedule.pm. The seed is printed; AION_SEED repeats a run, AION_ROUNDS and
 # AION_STEPS lengthen it, AION_FIRST skips the rounds before,
-# AION_KIND=mixed or expiry does one kind alone. Without them it begins no round after 60 seconds.
+# AION_KIND=mixed or expiry does one kind alone, AION_LATENESS sets the allowed lateness of streams in the latter (seconds). Without them it begins no round after 60 seconds.
 use strict;
 use warnings;
 

@@ -75,8 +75,12 @@ my @LAYOUT = (
 	{ query => 'SELECT k, sum(100 / v) AS s FROM {S} e GROUP BY k', size => 600_000_000, slide => 600_000_000, origin => DEFAULT_ORIGIN, fails => 1 },
 );
 
-# Reaches every point once at least. Two streams: one whose events are kept, so that views can be compared with all of
-# them, and one whose windows become final, whose late events are set aside and whose past is purged.
+# A view whose windows become final while their events are kept.
+sub kept_view { return { %{ $LAYOUT[0] }, name => "vk$_[0]", allowed_lateness => "'5 min'" } }
+
+# Reaches every point once at least. Three streams: one whose events are kept, so that views can be compared with all of
+# them, one whose windows become final, whose late events are set aside and whose past is purged, and one whose events that
+# were set aside are applied after all.
 sub workload
 {
 	my ($reached) = @_;
@@ -119,7 +123,23 @@ sub workload
 		sub { doing_exactly_once("BEGIN;\nINSERT INTO sx$n SELECT i, 1, 1, 'late', $at FROM generate_series(1, 3) i;\nINSERT INTO px$n SELECT -1, 1, 1, 'late', $at;\nCOMMIT", "SELECT EXISTS (SELECT FROM px$n WHERE id = -1)") },
 		sub { doing("SELECT aion.sync('sx$n')") },
 		sub { doing("SELECT aion.reset_watermark('sx$n', '2024-03-01 10:25+00')") },
-		# TRUNCATE, of a third stream
+		# set aside, and applied after all; results that are not retained
+		sub {
+			doing("CREATE TABLE IF NOT EXISTS pr$n (" . COLUMNS . ')');
+			doing("CREATE FOREIGN TABLE IF NOT EXISTS sr$n (" . COLUMNS . ") SERVER aion OPTIONS (event_time 'at', watermark_interval '5 ms', allowed_lateness '1 day', bucket_width '30 s', watermark 'manual')");
+			write_events("r$n", "$at + i % 100 * interval '1 s'", 100);
+			for my $view (kept_view($n), { %{ kept_view($n) }, name => "vg$n", retain => "'10 min'" })
+			{
+				doing(create_view_sql($view, "sr$n"), done => "SELECT to_regclass('$view->{name}') IS NOT NULL");
+			}
+			doing("SELECT aion.advance_watermark('sr$n', '2024-03-01 10:30+00')");
+			doing("SELECT aion.sync('sr$n')");
+		},
+		sub { write_events("r$n", "$at + i % 3 * interval '1 s'", 3) },
+		sub { doing("SELECT aion.sync('sr$n')") },
+		sub { doing("SELECT aion.readmit(VARIADIC (SELECT coalesce(array_agg(id), '{}') FROM aion.expired WHERE stream = 'sr$n'::regclass))") },
+		sub { wait_until($node, "SELECT count(*) = 0 FROM vg$n", "results of vg$n are removed") or die "not removed" },
+		# TRUNCATE, of a fourth stream
 		sub {
 			doing("CREATE FOREIGN TABLE IF NOT EXISTS st$n (" . COLUMNS . ") SERVER aion OPTIONS (event_time 'at')");
 			doing("INSERT INTO st$n VALUES (1, 1, 1, 'gone', now())");
@@ -169,6 +189,8 @@ sub exact
 		my $counts = doing("SELECT on_time_firings, (SELECT count(DISTINCT window_start) FROM $view->{name} v, aion.streams s WHERE s.stream = 's$n'::regclass AND v.window_end <= s.watermark) FROM aion.views WHERE view = '$view->{name}'::regclass");
 		push @wrong, "$view->{name}: on-time firings, complete windows: $counts" if $counts !~ /^(\d+)\|\1$/;
 	}
+	push @wrong, map { "sr$n: $_" } compare($session, "SELECT * FROM sr$n", "SELECT * FROM pr$n") || ();
+	push @wrong, map { "vk$n: $_" } compare($session, "SELECT * FROM vk$n", batch_query(kept_view($n), "pr$n")) || ();
 	my %want = (
 		"SELECT events = (SELECT count(*) FROM p$n) AND expired_events = 0 FROM aion.streams WHERE stream = 's$n'::regclass" => 't',
 		"SELECT events, expired_events FROM aion.streams WHERE stream = 'sx$n'::regclass" => '203|3',
@@ -177,14 +199,19 @@ sub exact
 		"SELECT final_firings, on_time_firings FROM aion.views WHERE view = 'vx$n'::regclass" => '2|2',
 		"SELECT sum(n) FROM vx$n" => '200',
 		"SELECT count(*) FROM st$n" => '0',
+		"SELECT events, expired_events FROM aion.streams WHERE stream = 'sr$n'::regclass" => '103|3',
+		"SELECT count(*) FROM aion.expired WHERE stream = 'sr$n'::regclass" => '0',
+		"SELECT final_firings, on_time_firings FROM aion.views WHERE view = 'vk$n'::regclass" => '2|2',
+		"SELECT final_firings, on_time_firings FROM aion.views WHERE view = 'vg$n'::regclass" => '2|2',
+		"SELECT count(*) FROM vg$n" => '0',
 	);
 	for my $sql (sort keys %want)
 	{
 		my $got = doing($sql);
 		push @wrong, "$sql: $got, not $want{$sql}" if $got ne $want{$sql};
 	}
-	doing("DROP FOREIGN TABLE IF EXISTS s$n, sx$n, st$n, su$n CASCADE");
-	doing("DROP TABLE p$n, px$n");
+	doing("DROP FOREIGN TABLE IF EXISTS s$n, sx$n, sr$n, st$n, su$n CASCADE");
+	doing("DROP TABLE p$n, px$n, pr$n");
 	return join "\n", @wrong;
 }
 

@@ -2,7 +2,8 @@
 #
 # The watermark is manual and each transaction is followed by a sync, so that it is determined by which W its events are
 # judged: W_e of before. Crashes and restarts change nothing about that. The model keeps, for every view, the pairs
-# (event, window) that expired; the batch query leaves them out.
+# (event, window) that expired; the batch query leaves them out. Now and then expired events are readmitted: then their pairs
+# go, unless that was refused for want of events.
 package Expiry;
 
 use strict;
@@ -33,8 +34,8 @@ sub run_expiry_round
 	my ($node, $number, %option) = @_;
 	my $self = bless {
 		node => $node, number => $number, stream => "e$number", table => "ep$number", fates => "fates$number",
-		next_id => 1, w => undef, lateness => pick(0, 20, 45) * $SECOND, events => [], late => 0, expired => 0, aside => 0,
-		partial => 0, buckets => {}, log => [],
+		next_id => 1, w => undef, lateness => ($ENV{AION_LATENESS} // pick(0, 20, 45, 150, 300)) * $SECOND, events => [], late => 0, expired => 0, aside => 0,
+		partial => 0, readmitted => 0, buckets => {}, log => [],
 	}, __PACKAGE__;
 	$self->{session} = Session->new($node);
 	$self->_define;
@@ -78,7 +79,7 @@ sub _define
 		my %view = (
 			name => "ev$self->{number}_$i", query => pick(@QUERIES), size => $size, slide => $slide,
 			origin => chance(0.3) ? $BASE + 3_000_001 : DEFAULT_ORIGIN, lateness => $self->{lateness});
-		if (chance(0.4))
+		if (chance(0.5))
 		{
 			$view{lateness} = pick(0, 15, 90) * $SECOND;
 			$view{allowed_lateness} = "'$view{lateness} us'";
@@ -164,7 +165,42 @@ sub _step
 	$self->_sql("SELECT aion.sync('$self->{stream}', late => " . pick('true', 'false') . ')');
 	$self->_sql("SELECT aion.destage('$self->{stream}')") if chance(0.1);
 	$self->_sql("SELECT aion.refresh('" . pick(@{ $self->{views} })->{name} . "')") if chance(0.1);
+	$self->_readmit if chance(0.15);
 	$self->_disrupt if chance(0.05);
+	return;
+}
+
+# Readmits something of what has expired: what the events of whose windows are likely to be there, some of that, or any one.
+sub _readmit
+{
+	my ($self) = @_;
+	my $there = "AND event_time >= (SELECT min(at) + interval '70 s' FROM $self->{stream})";
+	my $some = pick($there, $there, "$there AND random() < 0.3", 'ORDER BY random() LIMIT 1');
+	my @rows = map { [ split /\|/ ] } split /\n/, $self->_sql("SELECT id, event->>'id', partial FROM aion.expired WHERE stream = '$self->{stream}'::regclass $some");
+	return unless @rows;
+	my $ids = join ', ', map { $_->[0] } @rows;
+	my $result = $self->{session}->query("SELECT aion.readmit(VARIADIC '{$ids}')");
+	if (!$result->{ok})
+	{
+		die "failed: $result->{sql}\n$result->{out}" unless $result->{lost} || $result->{out} =~ /lacks events that were purged|has also missed/;
+		$self->{session}->connect if $result->{lost};
+		return if $self->_sql("SELECT count(*) FROM aion.expired WHERE id IN ($ids)") > 0;
+	}
+	note("r$self->{number}: readmitted " . scalar @rows);
+	my %by_id = map { $_->{id} => $_ } @{ $self->{events} };
+	for my $row (@rows)
+	{
+		my $event = $by_id{ $row->[1] };
+		$self->{readmitted}++;
+		$self->{ $row->[2] eq 't' ? 'partial' : 'aside' }--;
+		$event->{aside} = 0;
+		$event->{readmitted} = 1;
+		for my $view (@{ $self->{views} })
+		{
+			$view->{seen}{$_} = 1 for window_starts($view, $event->{t});
+		}
+	}
+	$self->_sql("DELETE FROM $self->{fates} WHERE id IN (" . join(', ', map { $_->[1] } @rows) . ')');
 	return;
 }
 
@@ -211,7 +247,7 @@ sub _check
 	my $count = @{ $self->{events} };
 	my %want = (
 		"SELECT events, late_events, expired_events, watermark IS NOT DISTINCT FROM $w_sql FROM aion.streams WHERE stream = '$stream'::regclass" => "$count|$self->{late}|$self->{expired}|t",
-		"SELECT count(*) FILTER (WHERE NOT partial), count(*) FILTER (WHERE partial), count(DISTINCT (event->>'id')::bigint) FROM aion.expired WHERE stream = '$stream'::regclass" => "$self->{aside}|$self->{partial}|$self->{expired}",
+		"SELECT count(*) FILTER (WHERE NOT partial), count(*) FILTER (WHERE partial), count(DISTINCT (event->>'id')::bigint) FROM aion.expired WHERE stream = '$stream'::regclass" => "$self->{aside}|$self->{partial}|" . ($self->{expired} - $self->{readmitted}),
 	);
 	for my $sql (sort keys %want)
 	{
@@ -241,6 +277,8 @@ sub _check_retained
 			my ($start) = window_starts({ %$view, size => max($view->{size}, $view->{slide}) }, $end - 1);
 			$gone &&= $start + $view->{size} + $view->{lateness} <= $w;
 		}
+		# what came back after its time goes at the next purge, whenever that is
+		next if $gone && $event->{readmitted};
 		push @{ $gone ? \@go : \@stay }, $event->{id};
 	}
 	my $stay = join ',', @stay;

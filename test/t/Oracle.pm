@@ -52,7 +52,7 @@ sub create_view_sql
 	my $spec = $view->{size} == $view->{slide}
 	  ? "aion.tumbling('$view->{size} us'$origin)"
 	  : "aion.sliding('$view->{size} us', '$view->{slide} us'$origin)";
-	my $more = join '', map { ", $_ => $view->{$_}" } grep { defined $view->{$_} } qw(allowed_lateness early staleness);
+	my $more = join '', map { ", $_ => $view->{$_}" } grep { defined $view->{$_} } qw(allowed_lateness early staleness retain);
 	return "SELECT aion.create_view('$view->{name}', \$\$$query\$\$, $spec$more)";
 }
 
