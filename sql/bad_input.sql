@@ -45,7 +45,7 @@ SELECT bi_try(format('CREATE FOREIGN TABLE bi_bad (at timestamptz, b timestamp, 
 	' OPTIONS (event_time $$at$$, event_time $$b$$)', ' OPTIONS (event_time $$at$$, nix $$1$$)',
 	' OPTIONS (event_time $$at$$, bucket_width $$0$$)', ' OPTIONS (event_time $$at$$, bucket_width $$-1 s$$)',
 	' OPTIONS (event_time $$at$$, bucket_width $$1 month$$)', ' OPTIONS (event_time $$at$$, bucket_width $$$$)',
-	' OPTIONS (event_time $$at$$, allowed_lateness $$-1 s$$)', ' OPTIONS (event_time $$at$$, allowed_lateness $$auto$$)']) s;
+	' OPTIONS (event_time $$at$$, allowed_lateness $$-1 s$$)', ' OPTIONS (event_time $$at$$, lateness_coverage $$2$$)']) s;
 SELECT bi_try('CREATE TABLE bi_bad (at timestamptz) SERVER aion');
 SELECT bi_try('CREATE FOREIGN TABLE bi_bad () SERVER aion OPTIONS (event_time $$at$$)');
 SELECT bi_try('CREATE FOREIGN TABLE bi (at timestamptz) SERVER aion OPTIONS (event_time $$at$$)');

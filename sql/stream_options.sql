@@ -33,9 +33,6 @@ CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', 
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', watermark_every '100');
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', watermark_when 'true');
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', watermark_source 'a');
-CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', lateness_coverage '0.99');
-CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', lateness_confidence '0.95');
-CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', allowed_lateness 'auto');
 
 -- bad values
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', bucket_width '0');
@@ -52,6 +49,13 @@ CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', 
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', max_ahead '-1 s');
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', allowed_lateness '1 month -1 day');
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', allowed_lateness '20000 years');
+CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', allowed_lateness 'automatic');
+CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', lateness_coverage '1');
+CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', lateness_coverage '0');
+CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', lateness_coverage '99 %');
+CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', lateness_confidence 'nan');
+CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', lateness_confidence '-0.5');
+CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', lateness_confidence '');
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', on_expired 'ignore');
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', durable 'perhaps');
 CREATE FOREIGN TABLE bad (at timestamptz) SERVER aion OPTIONS (event_time 'at', compression 'zip');

@@ -59,7 +59,7 @@ SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), stal
 SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), emit_to => 'vc_other');
 SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), history => true);
 SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), retain => '-1 day');
-SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), allowed_lateness => 'auto');
+SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), allowed_lateness => 'automatic');
 SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), allowed_lateness => '-1 h');
 SELECT aion.create_view('vc_bad', 'SELECT k FROM vc', aion.tumbling('1 h'), early => '0');
 SELECT aion.create_view('vc_plain', 'SELECT k FROM vc', aion.tumbling('1 h'));

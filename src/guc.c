@@ -50,8 +50,8 @@ static const IntParameter int_parameters[] =
 	},
 	{
 		"aion.initial_lateness",
-		"Sets the allowed lateness of streams that do not set their own.",
-		NULL,
+		"Sets the allowed lateness of windows where it is 'auto' and too little is known of late events.",
+		"It is also the most that 'auto' allows.",
 		&aion_initial_lateness, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S
 	},
 	{

@@ -36,9 +36,20 @@ CREATE TABLE aion.stream_state (
 	late_events bigint NOT NULL DEFAULT 0,
 	expired_events bigint NOT NULL DEFAULT 0,
 	last_event_at timestamptz,			-- when an event was last accounted for
-	purged_time timestamptz				-- greatest event time among purged events
+	purged_time timestamptz,			-- greatest event time among purged events
+	evidence_time timestamptz,			-- at this time or later lie 100 events, those ahead of the clock not counted
+	expired_through timestamptz			-- under allowed_lateness 'auto', windows without a row that end here or before take in no event
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE aion.stream_state IS 'accounting state of each stream';
+
+/* How late events come. Written by the scheduler now and then, but for TRUNCATE. */
+CREATE TABLE aion.stream_lateness (
+	stream		regclass PRIMARY KEY,
+	histogram	bytea NOT NULL,			-- as src/time/late_histogram.c packs it
+	events		bigint NOT NULL,		-- late events of windows ever observed
+	since		timestamptz				-- W_e at the first one
+) WITH (fillfactor = 50);
+COMMENT ON TABLE aion.stream_lateness IS 'how late the late events of each stream come';
 
 /* Columns added to a stream that held events: what the earlier ones show. */
 CREATE TABLE aion.added_column (
@@ -75,6 +86,7 @@ COMMENT ON TABLE aion.view_def IS 'continuous views';
 CREATE TABLE aion.view_state (
 	view		regclass PRIMARY KEY,
 	final_through timestamptz,			-- greatest end of a final window; one without a row that ends here or before is final
+	final_until timestamptz,			-- greatest end + allowed lateness of a final window
 	early_firings bigint NOT NULL DEFAULT 0,	-- firings of windows that were purged
 	on_time_firings bigint NOT NULL DEFAULT 0,
 	late_firings bigint NOT NULL DEFAULT 0,
@@ -94,7 +106,7 @@ CREATE TABLE aion.window_state (
 	window_start timestamptz NOT NULL,
 	events		bigint NOT NULL,		-- accounted, not expired
 	late_events bigint NOT NULL DEFAULT 0,
-	allowed_lateness bigint NOT NULL,	-- microseconds; what it was, or was taken for, when the row was made
+	allowed_lateness bigint NOT NULL,	-- microseconds; what it was, or was taken for, when the row was made; if 'auto', what it stays
 	final		bool NOT NULL DEFAULT false,
 	incomplete	text,					-- why it is incomplete; NULL: it is not
 	reopened	bool NOT NULL DEFAULT false,	-- takes in nothing, but is executed once more, for readmitted events; then final
@@ -140,6 +152,7 @@ COMMENT ON TABLE aion.set_aside IS 'events set aside';
 
 SELECT pg_catalog.pg_extension_config_dump('aion.stream_def', '');
 SELECT pg_catalog.pg_extension_config_dump('aion.stream_state', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.stream_lateness', '');
 SELECT pg_catalog.pg_extension_config_dump('aion.added_column', '');
 SELECT pg_catalog.pg_extension_config_dump('aion.view_def', '');
 SELECT pg_catalog.pg_extension_config_dump('aion.view_state', '');

@@ -26,6 +26,57 @@ COMMENT ON COLUMN aion.streams.last_event_at IS 'when an event was last accounte
 COMMENT ON COLUMN aion.streams.event_watermark IS 'the part of the watermark that idle time did not move';
 GRANT SELECT ON aion.streams TO PUBLIC;
 
+CREATE FUNCTION aion.late_bound(histogram bytea, coverage float8, confidence float8,
+								observed_since timestamptz, event_watermark timestamptz,
+								OUT effective_events float8, OUT needed_events bigint,
+								OUT p50 interval, OUT p90 interval, OUT p99 interval,
+								OUT candidate interval, OUT bound interval,
+								OUT state text, OUT reason text, OUT beyond float8)
+	RETURNS record
+	LANGUAGE C STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'aion_late_bound';
+COMMENT ON FUNCTION aion.late_bound(bytea, float8, float8, timestamptz, timestamptz) IS
+	'what allowed_lateness ''auto'' makes of a histogram of late events, for the view aion.lateness';
+
+CREATE VIEW aion.lateness WITH (security_barrier) AS
+	SELECT d.stream, coalesce(l.events, 0) AS late_events, b.effective_events,
+		   b.p50, b.p90, b.p99, b.bound, b.state, b.reason, b.beyond,
+		   o.coverage, o.confidence, o.allowed_lateness,
+		   b.needed_events, b.candidate,
+		   CASE WHEN l.since IS NOT NULL THEN greatest(s.event_watermark - l.since, interval '0') END AS observed_for,
+		   s.evidence_time
+	  FROM aion.stream_def d
+	  JOIN pg_catalog.pg_foreign_table t ON t.ftrelid = d.stream
+	  LEFT JOIN aion.stream_state s ON s.stream = d.stream
+	  LEFT JOIN aion.stream_lateness l ON l.stream = d.stream
+	 CROSS JOIN LATERAL (
+			SELECT coalesce(min(option_value) FILTER (WHERE option_name = 'lateness_coverage')::float8, 0.99) AS coverage,
+				   coalesce(min(option_value) FILTER (WHERE option_name = 'lateness_confidence')::float8, 0.95) AS confidence,
+				   coalesce(min(option_value) FILTER (WHERE option_name = 'allowed_lateness'), 'auto') AS allowed_lateness
+			  FROM pg_catalog.pg_options_to_table(t.ftoptions)) o
+	 CROSS JOIN LATERAL aion.late_bound(l.histogram, o.coverage, o.confidence, l.since, s.event_watermark) b
+	 WHERE has_table_privilege(d.stream, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
+		OR has_any_column_privilege(d.stream, 'SELECT, INSERT, UPDATE, REFERENCES');
+COMMENT ON VIEW aion.lateness IS 'how late events of streams come, and the allowed lateness that follows from it where that is ''auto''; as last written, every few seconds';
+COMMENT ON COLUMN aion.lateness.late_events IS 'late events observed, once for each window that they were late for, also if it did not take them in';
+COMMENT ON COLUMN aion.lateness.effective_events IS 'what the estimate is worth: older events count for less';
+COMMENT ON COLUMN aion.lateness.p50 IS 'half of the late events were no later than that; to 2 percent';
+COMMENT ON COLUMN aion.lateness.p90 IS '90 percent were no later than that';
+COMMENT ON COLUMN aion.lateness.p99 IS '99 percent were no later than that';
+COMMENT ON COLUMN aion.lateness.bound IS 'allowed lateness of windows that are made now, where it is ''auto''';
+COMMENT ON COLUMN aion.lateness.state IS
+	'initial: nothing to go by; learning: not enough yet; estimated: the bound follows from late events';
+COMMENT ON COLUMN aion.lateness.reason IS 'why the bound is what it is';
+COMMENT ON COLUMN aion.lateness.beyond IS 'share of the late events that were later than the bound';
+COMMENT ON COLUMN aion.lateness.coverage IS 'option lateness_coverage of the stream';
+COMMENT ON COLUMN aion.lateness.confidence IS 'option lateness_confidence of the stream';
+COMMENT ON COLUMN aion.lateness.allowed_lateness IS 'of the stream; its views may have their own';
+COMMENT ON COLUMN aion.lateness.needed_events IS 'effective events that an estimate takes';
+COMMENT ON COLUMN aion.lateness.candidate IS 'the estimate so far, used or not';
+COMMENT ON COLUMN aion.lateness.observed_for IS 'event time since the first late event: an estimate must not be more than a tenth of it';
+COMMENT ON COLUMN aion.lateness.evidence_time IS
+	'100 events lie at this time or later: no window with an ''auto'' lateness becomes final before that passes its end by its lateness';
+GRANT SELECT ON aion.lateness TO PUBLIC;
+
 CREATE VIEW aion.views WITH (security_barrier) AS
 	SELECT d.view, d.results, ARRAY[d.stream] AS streams,
 		   pg_get_viewdef(d.definition) AS definition,

@@ -5,13 +5,17 @@
  * What accounting would set aside by the W_e that is known when the statement
  * begins is refused: an event all of whose windows, in every view, have had
  * their allowed lateness, or one in no window whose bucket has had the
- * stream's. Accounting has the last word, so this need not be exact: what
+ * stream's. Under 'auto' a window that has a row keeps the lateness that it was
+ * made with, so it is looked at before its events are refused. Accounting has the last word, so this need not be exact: what
  * expires after this look, or in a window that is final for another reason, is set
  * aside then; nothing is changed here.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/table.h"
 #include "fmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -25,11 +29,27 @@
 /* Columns of aion.stream_state. */
 #define STATE_STREAM			1
 #define STATE_EVENT_WATERMARK	4
+#define STATE_EXPIRED_THROUGH	12
+
+/* Columns of aion.window_state. */
+#define WINDOW_VIEW				1
+#define WINDOW_START			2
+#define WINDOW_FINAL			6
+#define WINDOW_INCOMPLETE		7
+
+/* How far the lateness of windows has gone by. */
+typedef struct Progress
+{
+	EventTime	watermark;		/* W_e; EVENT_TIME_NEVER: none */
+	EventTime	expired_through;	/* under 'auto', windows without a row that end here or before */
+} Progress;
 
 /* What is final by now. */
 typedef struct ViewExpiry
 {
+	Oid			view;
 	WindowSpec	window;
+	bool		automatic;		/* but those that have a row may have a longer one */
 	EventTime	threshold;		/* windows that end here or before have had their lateness */
 } ViewExpiry;
 
@@ -43,11 +63,20 @@ struct ExpiryCheck
 
 StreamWindowsHook stream_windows_hook = NULL;
 
-/* W_e of a stream as last committed; EVENT_TIME_NEVER: none. */
 static EventTime
-event_watermark(Oid stream)
+time_column(HeapTuple tuple, AttrNumber att, TupleDesc desc)
 {
-	EventTime	result = EVENT_TIME_NEVER;
+	bool		isnull;
+	Datum		value = heap_getattr(tuple, att, desc, &isnull);
+
+	return isnull ? EVENT_TIME_NEVER : DatumGetTimestampTz(value);
+}
+
+/* A stream's progress as last committed. */
+static Progress
+stream_progress(Oid stream)
+{
+	Progress	result = {EVENT_TIME_NEVER, EVENT_TIME_NEVER};
 	ExtensionScan scan;
 	HeapTuple	tuple;
 
@@ -56,34 +85,38 @@ event_watermark(Oid stream)
 		return result;
 	while ((tuple = extension_scan_next(&scan)) != NULL)
 	{
-		bool		isnull;
-		Datum		value = heap_getattr(tuple, STATE_EVENT_WATERMARK,
-										 RelationGetDescr(scan.rel), &isnull);
-
-		if (!isnull)
-			result = DatumGetTimestampTz(value);
+		result.watermark = time_column(tuple, STATE_EVENT_WATERMARK, RelationGetDescr(scan.rel));
+		result.expired_through = time_column(tuple, STATE_EXPIRED_THROUGH, RelationGetDescr(scan.rel));
 	}
 	extension_scan_end(&scan);
 	return result;
+}
+
+/* What has had its lateness by now. */
+static EventTime
+threshold(const Progress *progress, const Lateness *lateness)
+{
+	return lateness->automatic ? progress->expired_through :
+		lateness_threshold(progress->watermark, lateness);
 }
 
 /* What is to be asked about each event of a statement; NULL: nothing can be too late. Palloc'd. */
 ExpiryCheck *
 expiry_begin(const StreamInfo *info)
 {
-	EventTime	watermark;
+	Progress	progress;
 	List	   *windows;
 	ListCell   *lc;
 	ExpiryCheck *check;
 
 	if (info->options.on_expired != ON_EXPIRED_ERROR)
 		return NULL;
-	watermark = event_watermark(info->relid);
-	if (watermark == EVENT_TIME_NEVER)
+	progress = stream_progress(info->relid);
+	if (progress.watermark == EVENT_TIME_NEVER)
 		return NULL;
 	windows = stream_windows_hook ? stream_windows_hook(info->relid) : NIL;
 	check = palloc(offsetof(ExpiryCheck, views) + list_length(windows) * sizeof(ViewExpiry));
-	check->threshold = lateness_threshold(watermark, &info->options.allowed_lateness);
+	check->threshold = threshold(&progress, &info->options.allowed_lateness);
 	check->bucket_width = info->storage.bucket_width;
 	check->nviews = 0;
 	foreach(lc, windows)
@@ -91,12 +124,53 @@ expiry_begin(const StreamInfo *info)
 		StreamWindows *view = lfirst(lc);
 		ViewExpiry *expiry = &check->views[check->nviews++];
 
+		expiry->view = view->view;
 		expiry->window = view->window;
+		expiry->automatic = view->allowed_lateness.automatic;
 		/* a paused view makes nothing final */
 		expiry->threshold = view->paused ? EVENT_TIME_NEVER :
-			lateness_threshold(watermark, &view->allowed_lateness);
+			threshold(&progress, &view->allowed_lateness);
 	}
 	return check;
+}
+
+/* True if the window has a row, and takes in events. */
+static bool
+window_is_open(Oid view, EventTime start)
+{
+	Relation	rel = table_open(extension_relation("window_state"), AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		open = false;
+
+	ScanKeyInit(&keys[0], WINDOW_VIEW, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(view));
+	ScanKeyInit(&keys[1], WINDOW_START, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ, TimestampTzGetDatum(start));
+	scan = systable_beginscan(rel, extension_relation("window_state_pkey"), true, NULL, 2, keys);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		TupleDesc	desc = RelationGetDescr(rel);
+		bool		isnull;
+
+		open = !DatumGetBool(heap_getattr(tuple, WINDOW_FINAL, desc, &isnull)) &&
+			heap_attisnull(tuple, WINDOW_INCOMPLETE, desc);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return open;
+}
+
+/* True if a window of an automatic view that ends at or before the threshold still takes in events at t. */
+static bool
+lateness_is_longer(const ViewExpiry *view, EventTime t)
+{
+	EventTime	last = window_last(&view->window, t);
+
+	for (EventTime start = window_first(&view->window, t); start <= last; start += view->window.slide)
+		if (window_is_open(view->view, start))
+			return true;
+	return false;
 }
 
 static bool
@@ -112,6 +186,8 @@ has_expired(const ExpiryCheck *check, EventTime t)
 		if (window_first(&view->window, t) > last)
 			continue;
 		if (window_end(&view->window, last) > view->threshold)
+			return false;
+		if (view->automatic && lateness_is_longer(view, t))
 			return false;
 		in_window = true;
 	}

@@ -8,10 +8,11 @@
  * looks at the table: that event_time names a fit column is checked by the
  * DDL hook and at each build (stored_columns.c).
  *
- * Nothing here depends on settings of the session but aion.initial_lateness,
- * the default of allowed_lateness.
+ * Nothing here depends on settings of the session.
  */
 #include "postgres.h"
+
+#include <ctype.h>
 
 #include "access/reloptions.h"
 #include "catalog/pg_foreign_table.h"
@@ -40,6 +41,8 @@
 #define DEFAULT_WATERMARK_INTERVAL	(200 * EVENT_TIME_MSEC)
 #define DEFAULT_IDLE_TIMEOUT		(30 * EVENT_TIME_SECOND)
 #define DEFAULT_MAX_AHEAD			EVENT_TIME_DAY
+#define DEFAULT_LATENESS_COVERAGE	0.99	/* also in the view aion.lateness */
+#define DEFAULT_LATENESS_CONFIDENCE 0.95
 
 /* Reads "value" into its place in the result; errors out on a bad one. */
 typedef void (*OptionReader) (const char *name, const char *value, StreamOptions *result);
@@ -49,9 +52,6 @@ typedef struct OptionEntry
 	const char *name;
 	OptionReader read;			/* NULL: known, but not supported yet */
 } OptionEntry;
-
-/* GUC, in seconds. */
-int			aion_initial_lateness = 30 * 24 * 3600;
 
 PG_FUNCTION_INFO_V1(aion_fdw_validator);
 
@@ -192,7 +192,7 @@ static void
 read_allowed_lateness(const char *name, const char *value, StreamOptions *result)
 {
 	static const char *hint =
-		"Give an interval from 0 to 10000 years, such as '30 days' or '2 months', or 'unlimited'.";
+		"Give an interval from 0 to 10000 years, such as '30 days' or '2 months', 'unlimited', or 'auto'.";
 	Interval   *interval;
 
 	memset(&result->allowed_lateness, 0, sizeof(Lateness));
@@ -202,10 +202,11 @@ read_allowed_lateness(const char *name, const char *value, StreamOptions *result
 		return;
 	}
 	if (pg_strcasecmp(value, "auto") == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("value \"auto\" of option \"%s\" is not supported yet", name),
-				 errhint("%s", hint)));
+	{
+		result->allowed_lateness.unlimited = true;
+		result->allowed_lateness.automatic = true;
+		return;
+	}
 
 	interval = read_interval(name, value, hint);
 	if (interval->month < 0 || interval->day < 0 || interval->time < 0)
@@ -217,6 +218,36 @@ read_allowed_lateness(const char *name, const char *value, StreamOptions *result
 	result->allowed_lateness.months = interval->month;
 	result->allowed_lateness.days = interval->day;
 	result->allowed_lateness.usecs = interval->time;
+}
+
+/* A number between 0 and 1, both excluded. */
+static double
+read_share(const char *name, const char *value, const char *hint)
+{
+	char	   *end;
+	double		share = strtod(value, &end);
+
+	while (isspace((unsigned char) *end))
+		end++;
+	if (end == value || *end != '\0' || !(share > 0 && share < 1))
+		refuse_value(name, value, NULL, hint);
+	return share;
+}
+
+static void
+read_lateness_coverage(const char *name, const char *value, StreamOptions *result)
+{
+	result->lateness_coverage =
+		read_share(name, value,
+				   "Give the share of late events that is to be in time, between 0 and 1, such as '0.99'.");
+}
+
+static void
+read_lateness_confidence(const char *name, const char *value, StreamOptions *result)
+{
+	result->lateness_confidence =
+		read_share(name, value,
+				   "Give the probability of keeping what lateness_coverage says, between 0 and 1, such as '0.95'.");
 }
 
 static void
@@ -259,14 +290,14 @@ static const OptionEntry option_table[] = {
 	{"idle_timeout", read_idle_timeout},
 	{"max_ahead", read_max_ahead},
 	{"allowed_lateness", read_allowed_lateness},
+	{"lateness_coverage", read_lateness_coverage},
+	{"lateness_confidence", read_lateness_confidence},
 	{"on_expired", read_on_expired},
 	{"durable", read_durable},
 	{"compression", read_compression},
 	{"watermark_every", NULL},
 	{"watermark_when", NULL},
 	{"watermark_source", NULL},
-	{"lateness_coverage", NULL},
-	{"lateness_confidence", NULL},
 };
 
 /* Reads one option into the result, or errors out. */
@@ -311,7 +342,10 @@ stream_parse_options(List *options, StreamOptions *result)
 	result->watermark.idle_timeout_us = DEFAULT_IDLE_TIMEOUT;
 	result->watermark.max_ahead_us = DEFAULT_MAX_AHEAD;
 	result->watermark_interval = DEFAULT_WATERMARK_INTERVAL;
-	result->allowed_lateness.usecs = aion_initial_lateness * EVENT_TIME_SECOND;
+	result->allowed_lateness.unlimited = true;
+	result->allowed_lateness.automatic = true;
+	result->lateness_coverage = DEFAULT_LATENESS_COVERAGE;
+	result->lateness_confidence = DEFAULT_LATENESS_CONFIDENCE;
 	result->on_expired = ON_EXPIRED_KEEP;
 	result->durable = true;
 	result->compress = true;

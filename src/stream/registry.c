@@ -63,7 +63,6 @@ typedef struct CacheEntry
 {
 	Oid			relid;			/* hash key */
 	bool		valid;
-	int			initial_lateness;	/* the setting that the entry was built with */
 	MemoryContext context;		/* holds info and all it points to */
 	StreamInfo *info;
 } CacheEntry;
@@ -287,7 +286,6 @@ cache_build(Relation rel)
 	MemoryContextSetParent(context, CacheMemoryContext);
 	entry->context = context;
 	entry->info = info;
-	entry->initial_lateness = aion_initial_lateness;
 	entry->valid = (before == invalidations);
 
 	return info;
@@ -317,7 +315,7 @@ stream_lookup(Oid relid, bool missing_ok)
 	Relation	rel;
 	StreamInfo *info;
 
-	if (entry != NULL && entry->valid && entry->initial_lateness == aion_initial_lateness)
+	if (entry != NULL && entry->valid)
 		return entry->info;
 
 	free_retired();

@@ -39,6 +39,7 @@
 /* Column numbers that are read or deleted by here. */
 #define STATE_STREAM		1
 #define STATE_EVENTS		6
+#define LATENESS_STREAM		1
 #define ADDED_STREAM		1
 #define ASIDE_STREAM		2
 #define DEF_STREAM			1
@@ -214,6 +215,7 @@ storage_delete_rows(Oid relid)
 {
 	delete_rows("stream_def", "stream_def_pkey", DEF_STREAM, relid);
 	delete_rows("stream_state", "stream_state_pkey", STATE_STREAM, relid);
+	delete_rows("stream_lateness", "stream_lateness_pkey", LATENESS_STREAM, relid);
 	delete_rows("set_aside", "set_aside_stream", ASIDE_STREAM, relid);
 	storage_delete_added_columns(relid);
 }

@@ -17,6 +17,7 @@
 #include "store/accounted.h"
 #include "store/event.h"
 #include "store/storage.h"
+#include "time/late_histogram.h"
 #include "time/lateness.h"
 #include "time/watermark.h"
 #include "time/window.h"
@@ -34,7 +35,9 @@ typedef struct StreamOptions
 	int64		bucket_width;	/* microseconds; 0: not given */
 	WatermarkConfig watermark;	/* delay, idle time-out, max_ahead, manual */
 	int64		watermark_interval; /* microseconds of processing time */
-	Lateness	allowed_lateness;	/* default: aion.initial_lateness */
+	Lateness	allowed_lateness;	/* default: automatic */
+	double		lateness_coverage;	/* of an automatic one: this share of late events ... */
+	double		lateness_confidence;	/* ... is within it with this probability */
 	OnExpired	on_expired;
 	bool		durable;
 	bool		compress;
@@ -61,7 +64,7 @@ typedef struct StreamInfo
 	bool		time_is_timestamp;	/* "timestamp", read as UTC */
 } StreamInfo;
 
-/* GUC aion.initial_lateness, in seconds (30 days). */
+/* GUC aion.initial_lateness, in seconds (30 days): of an automatic one, the first and the greatest. */
 extern int	aion_initial_lateness;
 
 /* Errors out (ERRCODE_WRONG_OBJECT_TYPE and the like) if relid is no stream, unless missing_ok: NULL. */
@@ -96,6 +99,7 @@ extern StreamTruncateHook stream_truncate_hook;
 /* What a view does with the events of its stream, as of now. Set by the view layer; a list of these, palloc'd. */
 typedef struct StreamWindows
 {
+	Oid			view;
 	WindowSpec	window;
 	Lateness	allowed_lateness;
 	bool		paused;
@@ -112,6 +116,10 @@ extern StreamWakeHook stream_wake_hook;
 
 /* options.c */
 extern void stream_parse_options(List *options, StreamOptions *result);	/* errors out on a bad one */
+
+/* late_bound.c: what follows from the options, for src/time/late_histogram.h */
+extern void stream_late_bound_config(double coverage, double confidence, LateBoundConfig *config);
+extern double stream_late_memory(const LateBoundConfig *config);
 
 /* ddl.c: called by aion.c's hooks; see there for when */
 extern void stream_ddl_init(void);

@@ -82,6 +82,13 @@ late_histogram_init(LateHistogram *histogram, double memory)
 						LATE_HISTOGRAM_CELLS, memory);
 }
 
+/* Remember more or fewer events from now on. */
+void
+late_histogram_set_memory(LateHistogram *histogram, double memory)
+{
+	histogram->counts.memory = memory;
+}
+
 /* Observe so many events of this lateness, in microseconds. */
 void
 late_histogram_add(LateHistogram *histogram, int64_t lateness, int64_t events)

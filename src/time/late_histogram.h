@@ -74,6 +74,8 @@ typedef struct LateBound
 } LateBound;
 
 extern void late_histogram_init(LateHistogram *histogram, double memory);
+extern void late_histogram_set_memory(LateHistogram *histogram,
+									  double memory);
 extern void late_histogram_add(LateHistogram *histogram, int64_t lateness,
 							   int64_t events);
 extern double late_histogram_events(const LateHistogram *histogram);

@@ -4,7 +4,8 @@
  *	  times by the calendar, in UTC.
  *
  * The names of the fields follow Interval, not its layout.  How a lateness is
- * chosen or predicted is not decided here.
+ * chosen or predicted is not decided here; one that is predicted, window by
+ * window, counts as unlimited for who knows no more than this.
  */
 #ifndef AION_LATENESS_H
 #define AION_LATENESS_H
@@ -14,6 +15,7 @@
 typedef struct Lateness
 {
 	bool		unlimited;		/* nothing ever expires; ignore the rest */
+	bool		automatic;		/* each window has its own; unlimited, too */
 	int32_t		months;
 	int32_t		days;			/* of 24 hours: UTC has no clock change */
 	int64_t		usecs;

@@ -161,6 +161,7 @@ view_stream_windows(Oid stream)
 		const ViewRow *row = lfirst(lc);
 		StreamWindows *windows = palloc(sizeof(StreamWindows));
 
+		windows->view = row->view;
 		windows->window = row->window;
 		windows->allowed_lateness = row->allowed_lateness ? view_lateness(row->allowed_lateness) : stream_lateness;
 		windows->paused = row->paused;

@@ -63,6 +63,8 @@ typedef struct Judge
 	MissedRun  *runs;			/* of the event judged last */
 	int			nruns;
 	int			run_room;
+	const Arrival **evident;	/* those that may show how far event time has come ... */
+	int			nevident;		/* ... and whose event times were not read */
 	SetAsideBatch batch;
 	/* of the arrival that is being set aside */
 	const bool *remove;
@@ -138,10 +140,7 @@ note_expiry(StreamPass *pass, WindowDelta *delta)
 
 	if (delta->window == NULL && delta->end <= view->threshold &&
 		delta->end > view->final_through)
-	{
-		view->final_through = delta->end;
-		pass_view_changed(pass, view);
-	}
+		pass_window_closed(pass, view, delta->end, delta->lateness);
 }
 
 /* The event being judged misses a window of the view: "step" after the one before, if it missed that. */
@@ -220,6 +219,7 @@ judge_events(Judge *judge, EventTime t, int64 n)
 				continue;
 			late = delta->end <= stream->watermark.watermark;
 			verdict.late |= late;
+			delta->observed += late ? n : 0;
 			if (delta->verdict == WINDOW_CLOSED)
 			{
 				verdict.expired = true;
@@ -401,7 +401,11 @@ judge_uniform(Judge *judge, Arrival *arrival)
 	MissedWindows *missed;
 
 	if (!verdict.ahead)
+	{
 		judge->pass->greatest = Max(judge->pass->greatest, arrival->last);
+		if (evidence_wants(&judge->stream->late->evidence, arrival->last))
+			judge->evident[judge->nevident++] = arrival;
+	}
 	count_events(judge->pass, &verdict, n);
 	if (!verdict.expired && !verdict.remove)
 		return;
@@ -437,6 +441,8 @@ judge_singly(Judge *judge, Arrival *arrival)
 	{
 		Verdict		verdict = judge_with_clock(judge, times[i], 1);
 
+		if (!verdict.ahead)
+			evidence_add(&judge->stream->late->evidence, times[i], 1);
 		count_events(pass, &verdict, 1);
 		remove[i] = verdict.remove;
 		copy[i] = verdict.expired && !verdict.remove;
@@ -457,6 +463,7 @@ account_arrivals(StreamPass *pass)
 	Arrivals   *arrivals = pass->arrivals;
 	Judge		judge = {.pass = pass,.stream = stream};
 
+	judge.evident = palloc(Max(1, arrivals->nitems) * sizeof(Arrival *));
 	judge.recent = palloc0(Max(1, list_length(stream->views)) * sizeof(WindowDelta *));
 	judge.arrival_context = AllocSetContextCreate(pass->context, "aion arrival",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -484,6 +491,8 @@ account_arrivals(StreamPass *pass)
 		MemoryContextReset(judge.arrival_context);
 	}
 	flush_batch(&judge);
+	auto_lateness_evidence(pass, judge.evident, judge.nevident);
+	pfree(judge.evident);
 	MemoryContextDelete(judge.arrival_context);
 	MemoryContextDelete(judge.batch.context);
 	DEBUG_POINT("account-judged");

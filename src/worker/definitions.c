@@ -96,9 +96,17 @@ sched_view(Oid view)
 int64
 view_window_lateness(const SchedView *view, EventTime end)
 {
+	if (view->def.allowed_lateness.automatic)
+		return view->stream->late->bound.bound;
 	if (view->def.allowed_lateness.unlimited)
 		return (int64) aion_initial_lateness * USECS_PER_SEC;
 	return int64_sub_saturating(event_time_add(end, &view->def.allowed_lateness), end);
+}
+
+static EventTime
+threshold(const SchedStream *stream, EventTime watermark, const Lateness *lateness)
+{
+	return lateness->automatic ? stream->late->expired_through : lateness_threshold(watermark, lateness);
 }
 
 /* After W_e or an allowed lateness changed. */
@@ -108,12 +116,14 @@ stream_set_thresholds(SchedStream *stream)
 	EventTime	watermark = stream->watermark.event_watermark;
 	ListCell   *lc;
 
-	stream->threshold = lateness_threshold(watermark, &stream->options.allowed_lateness);
+	stream->threshold = threshold(stream, watermark, &stream->options.allowed_lateness);
 	foreach(lc, stream->views)
 	{
 		SchedView  *view = lfirst(lc);
 
-		view->threshold = lateness_threshold(watermark, &view->def.allowed_lateness);
+		view->threshold = threshold(stream, watermark, &view->def.allowed_lateness);
+		view->limit = view->def.allowed_lateness.automatic ?
+			proven_watermark(watermark, stream->late) : view->threshold;
 		view->retain_threshold = lateness_threshold(watermark, &view->def.retain);
 	}
 }
@@ -141,7 +151,7 @@ definitions_forget_state(void)
 static bool
 same_lateness(const Lateness *a, const Lateness *b)
 {
-	return a->unlimited == b->unlimited && a->months == b->months &&
+	return a->unlimited == b->unlimited && a->automatic == b->automatic && a->months == b->months &&
 		a->days == b->days && a->usecs == b->usecs;
 }
 
@@ -157,6 +167,7 @@ note_stream(const StreamInfo *info)
 		memset((char *) stream + sizeof(Oid), 0, sizeof(*stream) - sizeof(Oid));
 		stream->pass_at = MONO_NEVER;
 		due_init_stream(stream);
+		auto_lateness_init(stream);
 	}
 	else if (stream->storage.journal != info->storage.journal)
 	{
@@ -291,7 +302,7 @@ drop_view(SchedView *view)
 	pairingheap_free(view->unfired);
 	pairingheap_free(view->overdue);
 	pairingheap_free(view->unfinal);
-	pairingheap_free(view->finalizing);
+	pairingheap_free(view->expiring);
 	pfree(view->name);
 	pfree(view);
 	hash_search(scheduler.views, &relid, HASH_REMOVE, NULL);
@@ -306,6 +317,7 @@ drop_stream(SchedStream *stream)
 	if (stream->accounted != NULL)
 		pfree(stream->accounted);
 	pairingheap_free(stream->waiting);
+	pfree(stream->late);
 	hash_search(scheduler.streams, &stream->relid, HASH_REMOVE, NULL);
 }
 
@@ -514,13 +526,14 @@ load_view(SchedView *view, int64 now)
 	window_table_drop_view(view);
 	view->final_firings = 0;
 	trigger_init(view);
-	view->final_through = view->begins = view->incomplete_before = EVENT_TIME_NEVER;
+	view->final_through = view->final_until = view->begins = view->incomplete_before = EVENT_TIME_NEVER;
 	view->results_removed = view->removing = EVENT_TIME_NEVER;
 	view->removed_changed = false;
 	view->taken_up = store_view_load(view->def.view, &row);
 	if (!view->taken_up)
 		return;
 	view->final_through = row.final_through;
+	view->final_until = row.final_until;
 	view->begins = row.begins;
 	view->incomplete_before = row.incomplete_before;
 	view->results_removed = row.results_removed;
@@ -553,11 +566,12 @@ load_stream_row(SchedStream *stream, int64 now)
 	stream->last_activity = now;
 	stream->last_idle = now;
 	stream->rows_purged = EVENT_TIME_NEVER;
+	auto_lateness_load(stream, &row, now);
 }
 
 /* True if something of the stream is to be loaded. */
-static bool
-wants_load(const SchedStream *stream)
+bool
+stream_wants_load(const SchedStream *stream)
 {
 	ListCell   *lc;
 
@@ -651,6 +665,6 @@ definitions_load(int64 now)
 	ListCell   *lc;
 
 	foreach(lc, streams)
-		if (wants_load(lfirst(lc)))
+		if (stream_wants_load(lfirst(lc)))
 			load_stream(lfirst(lc), now);
 }

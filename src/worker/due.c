@@ -9,7 +9,7 @@
  * state, by the rules below; whoever changes that state calls it.
  *
  *	on time	W passed the end: at once
- *	final	W_e passed end + lateness: at once if its result lacks events, or
+ *	final	it has had its lateness: at once if its result lacks events, or
  *			failed; else the next pass makes it final without an execution
  *	late	fired on time, result lacks events: when the staleness trigger says,
  *			but no sooner than aion.late_interval after its last execution of any kind
@@ -124,7 +124,7 @@ past_end(const Window *window)
 static bool
 past_lateness(const Window *window)
 {
-	return window->final_heap != NULL && window->final_heap == window->view->finalizing;
+	return window->is_unfinal && !window->is_expiring;
 }
 
 /* What the next execution is to be counted as. */

@@ -45,6 +45,15 @@ pass_view_changed(StreamPass *pass, SchedView *view)
 	MemoryContextSwitchTo(old);
 }
 
+/* A window ending then is final from now on, or refused an event: one without a row must stay closed for good. */
+void
+pass_window_closed(StreamPass *pass, SchedView *view, EventTime end, int64 lateness)
+{
+	view->final_through = Max(view->final_through, end);
+	view->final_until = Max(view->final_until, event_time_plus(end, lateness));
+	pass_view_changed(pass, view);
+}
+
 /* True if the pass has found events for a window that it knew already. */
 static bool
 has_arrivals(StreamPass *pass, Window *window)
@@ -62,15 +71,14 @@ make_final(StreamPass *pass, Window *window)
 
 	account_delta(pass, view, window->key.start)->final = true;
 	pass->finals = lappend(pass->finals, window);
-	view->final_through = Max(view->final_through, window->end);
 	if (!window->final_counted)
 		view->final_firings++;
 	if (!window->reopened)
 		trigger_final(window);
-	pass_view_changed(pass, view);
+	pass_window_closed(pass, view, window->end, window->lateness);
 }
 
-/* W_e passes end + lateness of a window: it is final now, or has to be executed before. */
+/* A window has had its lateness: it is final now, or has to be executed before. */
 static void
 window_moved(Window *window, void *arg)
 {
@@ -94,7 +102,7 @@ finalize_windows(StreamPass *pass)
 	foreach(lc, pass->stream->views)
 	{
 		SchedView  *view = lfirst(lc);
-		EventTime	threshold;
+		EventTime	limit;
 		dlist_mutable_iter iter;
 
 		if (view->def.paused || !view->taken_up)
@@ -106,8 +114,8 @@ finalize_windows(StreamPass *pass)
 			if (!has_arrivals(pass, window))
 				make_final(pass, window);
 		}
-		threshold = lateness_threshold(pass->watermark.event_watermark, &view->def.allowed_lateness);
-		windows_pass_lateness(view, threshold, window_moved, pass);
+		limit = view_expiry_limit(view, pass->watermark.event_watermark);
+		windows_pass_lateness(view, limit, window_moved, pass);
 	}
 }
 
@@ -163,6 +171,7 @@ write_pass(StreamPass *pass)
 	SchedStream *stream = pass->stream;
 	ListCell   *lc;
 
+	auto_lateness_write(pass);
 	store_windows_write(pass->deltas);
 	foreach(lc, stream->views)
 		if (((SchedView *) lfirst(lc))->removed_changed)
@@ -175,6 +184,7 @@ write_pass(StreamPass *pass)
 	}
 	if (pass->arrivals->nitems > 0 ||
 		pass->last_window_end != stream->last_window_end ||
+		pass->expired_through != stream->late->expired_through ||
 		pass->watermark.watermark != stream->watermark.watermark ||
 		pass->watermark.event_watermark != stream->watermark.event_watermark)
 		store_stream_update(pass);
@@ -204,6 +214,7 @@ run_stream(SchedStream *stream, const StreamInfo *info, Snapshot snapshot, int64
 	ctl.hcxt = pass_context;
 	pass->deltas = hash_create("aion pass", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
+	auto_lateness_begin(pass);
 	take_up_prepare(pass);
 	pass->arrivals = arrivals_collect(&info->storage, snapshot, stream->accounted);
 	pass->accounted = accounted_from_snapshot(snapshot);
@@ -268,7 +279,7 @@ apply_watermark(StreamPass *pass)
 
 		if (view->def.paused)
 			continue;
-		windows_pass_lateness(view, view->threshold, new_window_moved, &pass->mono);
+		windows_pass_lateness(view, view->limit, new_window_moved, &pass->mono);
 		windows_pass_end(view);
 	}
 	foreach(lc, pass->moved)
@@ -322,6 +333,7 @@ apply_pass(StreamPass *pass)
 		view->final_firings = 0;
 		view->removed_changed = false;
 	}
+	auto_lateness_applied(pass);
 	stream_set_thresholds(stream);
 	apply_windows(pass);
 	apply_watermark(pass);
@@ -439,6 +451,8 @@ pass_reset_watermark(SchedStream *stream, EventTime t)
 {
 	WatermarkState watermark = stream->watermark;
 	EventTime	floor = EVENT_TIME_NEVER;
+	EventTime	evidence_time;
+	EventTime	expired_through;
 	bool		moved = false;
 	bool		locked;
 	ListCell   *lc;
@@ -448,7 +462,8 @@ pass_reset_watermark(SchedStream *stream, EventTime t)
 	{
 		SchedView  *view = lfirst(lc);
 
-		floor = Max(floor, event_time_add(view->final_through, &view->def.allowed_lateness));
+		floor = Max(floor, view->def.allowed_lateness.automatic ? view->final_until :
+					event_time_add(view->final_through, &view->def.allowed_lateness));
 	}
 	reset_pass_context();
 	StartTransactionCommand();
@@ -461,7 +476,8 @@ pass_reset_watermark(SchedStream *stream, EventTime t)
 		if (SPI_connect() != SPI_OK_CONNECT)
 			elog(ERROR, "could not connect to the SPI manager");
 		PushActiveSnapshot(GetTransactionSnapshot());
-		store_stream_watermark(stream->relid, &watermark);
+		expired_through = auto_lateness_reset(stream, &watermark, &evidence_time);
+		store_stream_watermark(stream->relid, &watermark, evidence_time, expired_through);
 		PopActiveSnapshot();
 		SPI_finish();
 		DEBUG_POINT("reset-before-commit");

@@ -100,9 +100,9 @@ next_final(SchedView *view)
 {
 	Window	   *window;
 
-	if (view->def.paused || pairingheap_is_empty(view->unfinal))
+	if (view->def.paused || pairingheap_is_empty(view->expiring))
 		return NULL;
-	window = pairingheap_container(Window, final_node, pairingheap_first(view->unfinal));
+	window = pairingheap_container(Window, expiring_node, pairingheap_first(view->expiring));
 	if (!window->fired || window->prestage != 0 || !window_dirty(window) ||
 		window->incomplete != NULL || window->place == PLACE_RUNNING)
 		return NULL;
@@ -190,7 +190,7 @@ prestage_predicted(int64 now)
 
 			window = view->loaded ? next_final(view) : NULL;
 			if (window != NULL)
-				consider(&all, window, int64_sub_saturating(window->end, view->threshold), now);
+				consider(&all, window, int64_sub_saturating(window->expires, view->limit), now);
 		}
 		window = next_triggered(stream);
 		if (window != NULL)

@@ -6,8 +6,8 @@
  * and when to fold the journal. "Past" is min(W, start of the earliest window
  * that waits for its on-time firing). "To be purged" is before every instant of
  * which a window may still take in or show an event: the stream's lateness has
- * gone by, each view's first window that has not had its lateness starts
- * later, and so does each window that has, but is not final yet. That bound holds
+ * gone by, the first window that an event could still make for a view starts
+ * later, and so does each window that is there and not final. That bound holds
  * whatever arrives afterwards; what lowers it is kept apart by purge_lock.h.
  *
  * Windows over much that only the journal holds wait until it is folded: each

@@ -123,7 +123,8 @@ due_streams(int64 now, int64 *next, bool *known)
 		bool		waits;
 		int64		at;
 
-		if (!stream->loaded)
+		/* also if a view is yet to be loaded: its windows may be in the order of a lateness that has changed */
+		if (stream_wants_load(stream))
 			continue;
 		at = pass_due_at(stream, now, &waits);
 		if (at <= now)

@@ -4,7 +4,7 @@
  *	  process keeps them.
  *
  * All of it is private memory of the scheduler and a copy of tables: of
- * aion.stream_state, view_state and window_state, which it alone writes, and
+ * aion.stream_state, stream_lateness, view_state and window_state, which it alone writes, and
  * of window_firing, which executors write. After an error the copy is thrown
  * away and loaded again.
  *
@@ -12,6 +12,7 @@
  *	definitions.c		which streams and views there are; loading them
  *	pass.c				one accounting pass, a transaction
  *	account.c			judgement of arrivals
+ *	auto_lateness.c		how late they come, and the lateness that follows
  *	take_up.c			views that are new, streams that lost their state
  *	window_table.c		windows that are not final
  *	due.c				which of them is to be executed when
@@ -38,7 +39,9 @@
 #include "store/arrivals.h"
 #include "stream/stream.h"
 #include "time/eventtime.h"
+#include "time/evidence.h"
 #include "time/late_forecast.h"
+#include "time/late_histogram.h"
 #include "view/view.h"
 #include "worker/control.h"
 
@@ -60,6 +63,22 @@ extern bool aion_prestage;
 #define REASON_EXPIRED		"expired"
 #define REASON_AHEAD		"ahead of the clock"
 
+/* How late the events of a stream come, and what follows under allowed_lateness 'auto'; see auto_lateness.c. */
+typedef struct AutoLateness
+{
+	LateHistogram histogram;	/* with what is not in aion.stream_lateness yet */
+	int64		events;			/* late ones ever observed ... */
+	int64		unwritten;		/* ... of which the table lacks these */
+	EventTime	since;			/* W_e at the first observation; EVENT_TIME_NEVER: none */
+	int64		written_at;		/* monotonic */
+	LateBoundConfig config;		/* that the bound was made for */
+	LateBound	bound;			/* of the histogram in the table; of windows that are made now */
+
+	/* as in aion.stream_state */
+	Evidence	evidence;
+	EventTime	expired_through;	/* windows without a row that end here or before have had their lateness */
+} AutoLateness;
+
 typedef struct SchedStream
 {
 	Oid			relid;			/* hash key */
@@ -74,7 +93,8 @@ typedef struct SchedStream
 	Accounted  *accounted;
 	WatermarkState watermark;
 	EventTime	last_window_end;	/* EVENT_TIME_NEVER: no window held an event yet */
-	EventTime	threshold;		/* lateness_threshold(W_e, the stream's lateness) */
+	AutoLateness *late;
+	EventTime	threshold;		/* what ends here or before has had the stream's lateness */
 
 	/* on the monotonic clock */
 	int64		last_pass;
@@ -118,13 +138,15 @@ typedef struct SchedView
 	EventTime	final_through;	/* windows without a row that end here or before are final */
 	EventTime	begins;			/* windows that start earlier are not the view's */
 	EventTime	incomplete_before;	/* ... that start earlier are incomplete if without a row */
-	EventTime	threshold;		/* lateness_threshold(W_e, def.allowed_lateness) */
+	EventTime	final_until;	/* greatest end + lateness of a final window */
+	EventTime	threshold;		/* windows without a row that end here or before have had their lateness, */
+	EventTime	limit;			/* and others whose "expires" is here or before */
 
-	/* heaps by window start; a window is in at most one of each pair */
+	/* heaps by window start; a window is in at most one of the first two */
 	pairingheap *unfired;		/* W has not passed their end, as of the last pass */
 	pairingheap *overdue;		/* W has; not fired on time and not failed */
-	pairingheap *unfinal;		/* W_e has not passed end + lateness */
-	pairingheap *finalizing;	/* W_e has; not final yet */
+	pairingheap *unfinal;		/* all that are not final */
+	pairingheap *expiring;		/* of these, by "expires", those that have not had their lateness */
 	dlist_head	news;			/* whose result lacks events, or failed */
 	dlist_head	due;			/* to be executed or made final, by due_pass */
 	dlist_head	finalize;		/* to be made final by the next pass */
@@ -172,6 +194,7 @@ typedef struct Window
 	int64		events;			/* as in window_state */
 	int64		late_events;	/* of these */
 	int64		lateness;		/* microseconds: that it was made with */
+	EventTime	expires;		/* has had its lateness when view->limit is there */
 	int64		fired_events;	/* as in window_firing */
 	int64		sent_events;	/* "events" when it was last dispatched */
 	const char *incomplete;		/* reason; NULL: it is not */
@@ -180,7 +203,7 @@ typedef struct Window
 	bool		reopened;		/* for readmitted events: takes in nothing, but is executed once more and then final */
 	bool		final_counted;	/* an execution counted as final */
 	bool		tried_on_time;	/* an execution was tried since W passed the end ... */
-	bool		tried_final;	/* ... and since W_e passed end + lateness */
+	bool		tried_final;	/* ... and since it has had its lateness */
 	bool		again;			/* while running: execute once more */
 	bool		forced;			/* execute although nothing is new */
 	bool		is_due;			/* in view->due */
@@ -189,9 +212,11 @@ typedef struct Window
 	bool		to_finalize;	/* in view->finalize */
 	int			attempts;		/* transient failures in a row */
 	pairingheap *firing_heap;	/* unfired, overdue or NULL */
-	pairingheap *final_heap;	/* unfinal, finalizing or NULL */
+	bool		is_unfinal;		/* in view->unfinal */
+	bool		is_expiring;	/* in view->expiring */
 	pairingheap_node firing_node;
-	pairingheap_node final_node;
+	pairingheap_node unfinal_node;
+	pairingheap_node expiring_node;
 	dlist_node	news_node;
 	dlist_node	due_node;
 	dlist_node	finalize_node;
@@ -229,6 +254,7 @@ typedef struct WindowDelta
 	const char *incomplete;		/* becomes incomplete */
 	int64		events;
 	int64		late_events;
+	int64		observed;		/* late ones, also if it takes them in no more */
 	int64		lateness;		/* of a window that is made, microseconds */
 	bool		final;			/* becomes final */
 } WindowDelta;
@@ -252,6 +278,7 @@ typedef struct StreamPass
 	EventTime	advance;		/* greatest control entry */
 	EventTime	last_window_end;
 	WatermarkState watermark;	/* new */
+	EventTime	expired_through;	/* new */
 	EventTime	clock;			/* lateness clock by which events were judged */
 	List	   *changed_views;	/* SchedView *: view_state is to be written */
 	List	   *taken_up;		/* SchedView * */
@@ -323,6 +350,7 @@ extern void definitions_forget_state(void); /* after an error: all is to be load
 extern List *sched_streams(void);	/* of all; SchedStream *, palloc'd */
 extern SchedStream *sched_stream(Oid relid);	/* NULL: unknown */
 extern SchedView *sched_view(Oid view);
+extern bool stream_wants_load(const SchedStream *stream);
 extern void stream_set_thresholds(SchedStream *stream);
 extern int64 view_window_lateness(const SchedView *view, EventTime end);
 
@@ -331,10 +359,24 @@ extern void pass_run(List *streams, int64 now);	/* SchedStream *; own transactio
 extern bool pass_reset_watermark(SchedStream *stream, EventTime t); /* own transaction; false: try again */
 extern const StreamInfo *pass_lock_stream(SchedStream *stream, int64 now);
 extern void pass_view_changed(StreamPass *pass, SchedView *view);
+extern void pass_window_closed(StreamPass *pass, SchedView *view, EventTime end, int64 lateness);
 
 /* ---- account.c ---- */
 extern void account_arrivals(StreamPass *pass);
 extern WindowDelta *account_delta(StreamPass *pass, SchedView *view, EventTime start);
+
+/* ---- auto_lateness.c ---- */
+typedef struct StreamStateRow StreamStateRow;
+extern void auto_lateness_init(SchedStream *stream);
+extern void auto_lateness_load(SchedStream *stream, const StreamStateRow *row, int64 now);
+extern void auto_lateness_begin(StreamPass *pass);
+extern void auto_lateness_evidence(StreamPass *pass, const Arrival **arrivals, int n);
+extern void auto_lateness_write(StreamPass *pass);
+extern void auto_lateness_applied(const StreamPass *pass);
+extern EventTime auto_lateness_reset(const SchedStream *stream, const WatermarkState *watermark,
+									 EventTime *evident);
+extern EventTime proven_watermark(EventTime event_watermark, const AutoLateness *late);
+extern EventTime view_expiry_limit(const SchedView *view, EventTime event_watermark);
 
 /* ---- take_up.c ---- */
 extern void take_up_prepare(StreamPass *pass);	/* before arrivals are judged */
@@ -352,7 +394,7 @@ extern void window_set_failed(Window *window, bool failed);
 extern void window_leave_firing(Window *window);
 extern void window_enter_heaps(Window *window);
 extern void windows_pass_end(SchedView *view);
-extern void windows_pass_lateness(SchedView *view, EventTime threshold,
+extern void windows_pass_lateness(SchedView *view, EventTime limit,
 								  void (*moved) (Window *window, void *arg), void *arg);
 extern EventTime view_first_unfired(const SchedView *view); /* EVENT_TIME_END: none */
 extern EventTime view_first_unfinal(const SchedView *view);
@@ -402,14 +444,23 @@ extern bytea *trigger_pack_arrivals(const SchedView *view);
 extern void trigger_unpack_arrivals(SchedView *view, const bytea *packed);
 
 /* ---- state_store.c: all between SPI_connect() and SPI_finish() ---- */
-typedef struct StreamStateRow
+struct StreamStateRow
 {
 	char	   *accounted;		/* palloc'd */
 	EventTime	watermark;		/* EVENT_TIME_NEVER for NULL, here and below */
 	EventTime	event_watermark;
 	EventTime	last_window_end;
 	EventTime	purged_time;
-} StreamStateRow;
+	EventTime	evidence_time;
+	EventTime	expired_through;
+};
+
+typedef struct LatenessRow
+{
+	bytea	   *histogram;		/* palloc'd */
+	int64		events;
+	EventTime	since;
+} LatenessRow;
 
 typedef struct WindowRow
 {
@@ -431,6 +482,7 @@ typedef struct WindowRow
 typedef struct ViewStateRow
 {
 	EventTime	final_through;
+	EventTime	final_until;
 	EventTime	begins;
 	EventTime	incomplete_before;
 	ArrayType  *late_counts;	/* NULL: none; palloc'd, as the next one */
@@ -459,7 +511,10 @@ typedef struct SetAsideBatch
 extern bool store_lock_tables(void);	/* first of all in a transaction */
 extern bool store_stream_load(Oid stream, StreamStateRow *row);
 extern void store_stream_update(const StreamPass *pass);
-extern void store_stream_watermark(Oid stream, const WatermarkState *watermark);
+extern void store_stream_watermark(Oid stream, const WatermarkState *watermark,
+								   EventTime evidence_time, EventTime expired_through);
+extern bool store_lateness_load(Oid stream, LatenessRow *row);
+extern void store_lateness_write(Oid stream, const LatenessRow *row);
 extern bool store_view_load(Oid view, ViewStateRow *row);
 extern void store_view_insert(const SchedView *view);
 extern void store_view_update(const SchedView *view, int64 final_firings);

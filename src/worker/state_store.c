@@ -1,7 +1,7 @@
 /*
  * state_store.c
- *	  The scheduler's SQL: aion.stream_state, view_state, window_state,
- *	  window_firing and set_aside.
+ *	  The scheduler's SQL: aion.stream_state, stream_lateness, view_state,
+ *	  window_state, window_firing and set_aside.
  *
  * Plans are prepared once per process and kept; what a pass writes for many windows
  * goes as arrays. Everything runs in the caller's transaction, between
@@ -30,12 +30,13 @@ typedef struct Statement
 	const char *sql;
 	int			expected;		/* SPI_OK_... */
 	int			nargs;
-	Oid			args[10];
+	Oid			args[11];
 	SPIPlanPtr	plan;
 } Statement;
 
 static Statement stream_load = {
-	"SELECT accounted::text, watermark, event_watermark, last_window_end, purged_time"
+	"SELECT accounted::text, watermark, event_watermark, last_window_end, purged_time,"
+	" evidence_time, expired_through"
 	" FROM aion.stream_state WHERE stream = $1",
 SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
 
@@ -43,16 +44,30 @@ static Statement stream_update = {
 	"UPDATE aion.stream_state SET accounted = $2::pg_snapshot, watermark = $3,"
 	" event_watermark = $4, last_window_end = $5, events = events + $6,"
 	" late_events = late_events + $7, expired_events = expired_events + $8,"
-	" last_event_at = coalesce($9, last_event_at) WHERE stream = $1",
-	SPI_OK_UPDATE, 9, {REGCLASSOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID}, NULL};
+	" last_event_at = coalesce($9, last_event_at), evidence_time = $10, expired_through = $11"
+	" WHERE stream = $1",
+	SPI_OK_UPDATE, 11, {REGCLASSOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL};
 
 static Statement stream_watermark = {
-	"UPDATE aion.stream_state SET watermark = $2, event_watermark = $3 WHERE stream = $1",
-SPI_OK_UPDATE, 3, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL};
+	"UPDATE aion.stream_state SET watermark = $2, event_watermark = $3, evidence_time = $4,"
+	" expired_through = $5 WHERE stream = $1",
+	SPI_OK_UPDATE, 5, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+TIMESTAMPTZOID}, NULL};
+
+static Statement lateness_load = {
+	"SELECT histogram, events, since FROM aion.stream_lateness WHERE stream = $1",
+SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
+
+static Statement lateness_write = {
+	"INSERT INTO aion.stream_lateness (stream, histogram, events, since) VALUES ($1, $2, $3, $4)"
+	" ON CONFLICT (stream) DO UPDATE SET histogram = excluded.histogram,"
+	" events = excluded.events, since = excluded.since",
+SPI_OK_INSERT, 4, {REGCLASSOID, BYTEAOID, INT8OID, TIMESTAMPTZOID}, NULL};
 
 static Statement view_load = {
-	"SELECT final_through, begins, incomplete_before, late_counts, late_arrivals, results_removed_through"
+	"SELECT final_through, begins, incomplete_before, late_counts, late_arrivals, results_removed_through,"
+	" final_until"
 	" FROM aion.view_state WHERE view = $1",
 SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
 
@@ -64,9 +79,10 @@ SPI_OK_INSERT, 4, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
 static Statement view_update = {
 	"UPDATE aion.view_state SET final_through = greatest(final_through, $2),"
 	" final_firings = final_firings + $3, late_counts = $4, late_arrivals = $5, results_removed_through = $6,"
-	" removal_error = CASE WHEN results_removed_through IS NOT DISTINCT FROM $6 THEN removal_error END"
-	" WHERE view = $1",
-SPI_OK_UPDATE, 6, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8ARRAYOID, BYTEAOID, TIMESTAMPTZOID}, NULL};
+	" removal_error = CASE WHEN results_removed_through IS NOT DISTINCT FROM $6 THEN removal_error END,"
+	" final_until = greatest(final_until, $7) WHERE view = $1",
+	SPI_OK_UPDATE, 7, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8ARRAYOID, BYTEAOID, TIMESTAMPTZOID,
+TIMESTAMPTZOID}, NULL};
 
 #define WINDOW_COLUMNS \
 	"s.window_start, s.events, s.incomplete, f.fired_events, f.on_time, f.final," \
@@ -179,7 +195,7 @@ bool
 store_lock_tables(void)
 {
 	static const char *const tables[] = {
-		"stream_def", "stream_state", "added_column", "view_def", "view_state",
+		"stream_def", "stream_state", "stream_lateness", "added_column", "view_def", "view_state",
 		"window_state", "window_firing", "set_aside"
 	};
 
@@ -324,6 +340,8 @@ store_stream_load(Oid stream, StreamStateRow *row)
 	row->event_watermark = time_field(0, 3);
 	row->last_window_end = time_field(0, 4);
 	row->purged_time = time_field(0, 5);
+	row->evidence_time = time_field(0, 6);
+	row->expired_through = time_field(0, 7);
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }
@@ -332,8 +350,8 @@ store_stream_load(Oid stream, StreamStateRow *row)
 void
 store_stream_update(const StreamPass *pass)
 {
-	Datum		values[9];
-	char		nulls[9];
+	Datum		values[11];
+	char		nulls[11];
 
 	memset(nulls, ' ', sizeof(nulls));
 	values[0] = ObjectIdGetDatum(pass->stream->relid);
@@ -346,20 +364,53 @@ store_stream_update(const StreamPass *pass)
 	values[7] = Int64GetDatum(pass->expired_events);
 	values[8] = TimestampTzGetDatum(pass->now);
 	nulls[8] = pass->events > 0 ? ' ' : 'n';
+	values[9] = time_datum(evidence_time(&pass->stream->late->evidence), &nulls[9]);
+	values[10] = time_datum(pass->expired_through, &nulls[10]);
 	if (run(&stream_update, values, nulls) != 1)
 		elog(ERROR, "stream %u has no row in aion.stream_state", pass->stream->relid);
 }
 
 void
-store_stream_watermark(Oid stream, const WatermarkState *watermark)
+store_stream_watermark(Oid stream, const WatermarkState *watermark,
+					   EventTime evidence_time, EventTime expired_through)
 {
-	Datum		values[3];
-	char		nulls[3] = {' ', ' ', ' '};
+	Datum		values[5];
+	char		nulls[5] = {' ', ' ', ' ', ' ', ' '};
 
 	values[0] = ObjectIdGetDatum(stream);
 	values[1] = time_datum(watermark->watermark, &nulls[1]);
 	values[2] = time_datum(watermark->event_watermark, &nulls[2]);
+	values[3] = time_datum(evidence_time, &nulls[3]);
+	values[4] = time_datum(expired_through, &nulls[4]);
 	run(&stream_watermark, values, nulls);
+}
+
+/* How late the stream's events come; false: no row. */
+bool
+store_lateness_load(Oid stream, LatenessRow *row)
+{
+	Datum		values[] = {ObjectIdGetDatum(stream)};
+
+	if (run(&lateness_load, values, NULL) == 0)
+		return false;
+	row->histogram = (bytea *) varlena_field(0, 1);
+	row->events = int8_field(0, 2);
+	row->since = time_field(0, 3);
+	SPI_freetuptable(SPI_tuptable);
+	return true;
+}
+
+void
+store_lateness_write(Oid stream, const LatenessRow *row)
+{
+	Datum		values[4];
+	char		nulls[4] = {' ', ' ', ' ', ' '};
+
+	values[0] = ObjectIdGetDatum(stream);
+	values[1] = PointerGetDatum(row->histogram);
+	values[2] = Int64GetDatum(row->events);
+	values[3] = time_datum(row->since, &nulls[3]);
+	run(&lateness_write, values, nulls);
 }
 
 /* ---- views ---- */
@@ -377,6 +428,7 @@ store_view_load(Oid view, ViewStateRow *row)
 	row->late_counts = (ArrayType *) varlena_field(0, 4);
 	row->late_arrivals = (bytea *) varlena_field(0, 5);
 	row->results_removed = time_field(0, 6);
+	row->final_until = time_field(0, 7);
 	SPI_freetuptable(SPI_tuptable);
 	return true;
 }
@@ -398,8 +450,8 @@ store_view_insert(const SchedView *view)
 void
 store_view_update(const SchedView *view, int64 final_firings)
 {
-	Datum		values[6];
-	char		nulls[6] = {' ', ' ', ' ', ' ', ' ', ' '};
+	Datum		values[7];
+	char		nulls[7] = {' ', ' ', ' ', ' ', ' ', ' ', ' '};
 	Datum		counts[LATE_FORECAST_WINDOWS];
 
 	for (int i = 0; i < view->forecast.windows; i++)
@@ -410,6 +462,7 @@ store_view_update(const SchedView *view, int64 final_firings)
 	values[3] = array_of(counts, NULL, view->forecast.windows, INT8OID);
 	values[4] = PointerGetDatum(trigger_pack_arrivals(view));
 	values[5] = time_datum(view->results_removed, &nulls[5]);
+	values[6] = time_datum(view->final_until, &nulls[6]);
 	run(&view_update, values, nulls);
 }
 

@@ -3,11 +3,13 @@
  *	  The windows that are not final, in the scheduler's memory.
  *
  * A hash table finds a window by view and start. Each view keeps its windows in
- * two pairs of heaps ordered by start, which for windows of one size is the order
- * of their ends too: not yet past their end / past it and not fired on time,
- * and not yet past end + lateness / past it and not final. What W or W_e
- * passes is popped, so neither a pass nor the low-water marks ever look at all
- * windows. Incomplete windows are in the second pair alone.
+ * heaps, so that neither a pass nor the low-water marks ever look at all of them.
+ * A pair is ordered by start, which for windows of one size is the order of their ends
+ * too: not yet past their end, and past it but not fired on time; what W passes
+ * goes from one to the other. Another heap ordered by start has all that are not
+ * final, incomplete ones included; those of them that have not had their
+ * lateness are in a fourth one, too, ordered by when they will have: where each
+ * window has a lateness of its own, that is not the order of their starts.
  *
  * Nothing here touches a table; a crash leaves nothing.
  */
@@ -46,10 +48,20 @@ compare_firing(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 }
 
 static int
-compare_final(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+compare_unfinal(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
-	EventTime	x = pairingheap_const_container(Window, final_node, a)->key.start;
-	EventTime	y = pairingheap_const_container(Window, final_node, b)->key.start;
+	EventTime	x = pairingheap_const_container(Window, unfinal_node, a)->key.start;
+	EventTime	y = pairingheap_const_container(Window, unfinal_node, b)->key.start;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* What expires first, first. */
+static int
+compare_expiring(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+{
+	EventTime	x = pairingheap_const_container(Window, expiring_node, a)->expires;
+	EventTime	y = pairingheap_const_container(Window, expiring_node, b)->expires;
 
 	return x < y ? 1 : x > y ? -1 : 0;
 }
@@ -60,8 +72,8 @@ view_heaps_init(SchedView *view)
 {
 	view->unfired = pairingheap_allocate(compare_firing, NULL);
 	view->overdue = pairingheap_allocate(compare_firing, NULL);
-	view->unfinal = pairingheap_allocate(compare_final, NULL);
-	view->finalizing = pairingheap_allocate(compare_final, NULL);
+	view->unfinal = pairingheap_allocate(compare_unfinal, NULL);
+	view->expiring = pairingheap_allocate(compare_expiring, NULL);
 	dlist_init(&view->news);
 	dlist_init(&view->due);
 	dlist_init(&view->finalize);
@@ -99,7 +111,10 @@ window_make(SchedView *view, EventTime start)
 	return window;
 }
 
-/* Puts a new window where the view's next look at W and W_e finds it. */
+/*
+ * Puts a new window where the view's next look at W and W_e finds it. An automatic lateness is the window's
+ * own; any other is the view's, by calendar, so that windows have had it in the order of their ends.
+ */
 void
 window_enter_heaps(Window *window)
 {
@@ -110,9 +125,14 @@ window_enter_heaps(Window *window)
 		window->firing_heap = view->unfired;
 		pairingheap_add(view->unfired, &window->firing_node);
 	}
+	window->expires = view->def.allowed_lateness.automatic ?
+		event_time_plus(window->end, window->lateness) : window->end;
+	window->is_unfinal = true;
+	pairingheap_add(view->unfinal, &window->unfinal_node);
 	/* one that was reopened has had its lateness, whatever W_e says now */
-	window->final_heap = window->reopened ? view->finalizing : view->unfinal;
-	pairingheap_add(window->final_heap, &window->final_node);
+	window->is_expiring = !window->reopened;
+	if (window->is_expiring)
+		pairingheap_add(view->expiring, &window->expiring_node);
 }
 
 /* It fired on time, or failed to: it holds back nothing any more. */
@@ -155,8 +175,10 @@ window_remove(Window *window)
 	window_set_failed(window, false);
 	trigger_forget(window);
 	window_leave_firing(window);
-	if (window->final_heap != NULL)
-		pairingheap_remove(window->final_heap, &window->final_node);
+	if (window->is_unfinal)
+		pairingheap_remove(window->view->unfinal, &window->unfinal_node);
+	if (window->is_expiring)
+		pairingheap_remove(window->view->expiring, &window->expiring_node);
 	if (window->is_news)
 		dlist_delete(&window->news_node);
 	if (window->to_finalize)
@@ -199,21 +221,20 @@ windows_pass_end(SchedView *view)
 	}
 }
 
-/* W_e moves, so that what ends at or before threshold has had its lateness. Calls "moved" for each such window. */
+/* W_e moves: what "expires" up to limit has had its lateness. Calls "moved" for each such window. */
 void
-windows_pass_lateness(SchedView *view, EventTime threshold,
+windows_pass_lateness(SchedView *view, EventTime limit,
 					  void (*moved) (Window *window, void *arg), void *arg)
 {
-	while (!pairingheap_is_empty(view->unfinal))
+	while (!pairingheap_is_empty(view->expiring))
 	{
-		Window	   *window = pairingheap_container(Window, final_node,
-												   pairingheap_first(view->unfinal));
+		Window	   *window = pairingheap_container(Window, expiring_node,
+												   pairingheap_first(view->expiring));
 
-		if (window->end > threshold)
+		if (window->expires > limit)
 			break;
-		pairingheap_remove_first(view->unfinal);
-		window->final_heap = view->finalizing;
-		pairingheap_add(view->finalizing, &window->final_node);
+		pairingheap_remove_first(view->expiring);
+		window->is_expiring = false;
 		moved(window, arg);
 	}
 }
@@ -236,12 +257,7 @@ view_first_unfired(const SchedView *view)
 EventTime
 view_first_unfinal(const SchedView *view)
 {
-	EventTime	first = EVENT_TIME_END;
-	pairingheap *heaps[] = {view->unfinal, view->finalizing};
-
-	for (int i = 0; i < lengthof(heaps); i++)
-		if (!pairingheap_is_empty(heaps[i]))
-			first = Min(first, pairingheap_container(Window, final_node,
-													 pairingheap_first(heaps[i]))->key.start);
-	return first;
+	if (pairingheap_is_empty(view->unfinal))
+		return EVENT_TIME_END;
+	return pairingheap_container(Window, unfinal_node, pairingheap_first(view->unfinal))->key.start;
 }

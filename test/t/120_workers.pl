@@ -15,7 +15,7 @@ sub sql { my ($text, $dbname) = @_; return $node->safe_psql($dbname // 'postgres
 
 # A stream, a view over it and the table that tells what they must hold.
 my $define = q{
-	CREATE FOREIGN TABLE s (k int, at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark_interval '10 ms');
+	CREATE FOREIGN TABLE s (k int, at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark_interval '10 ms', allowed_lateness 'unlimited');
 	CREATE TABLE p (k int, at timestamptz NOT NULL);
 	SELECT aion.create_view('v', 'SELECT k, count(*) AS n FROM s GROUP BY k', aion.tumbling('1 min'))};
 my $batch = q{SELECT date_trunc('minute', at), date_trunc('minute', at) + interval '1 min', k, count(*) FROM p GROUP BY 1, 2, 3};

@@ -625,6 +625,12 @@ test_memory(void)
 								i % 2 == 0 ? 0.45 : 0.55, 1e-9);
 	}
 	ok(bad == 0, "weights never run out of range");
+	late_histogram_set_memory(&histogram, 4999);
+	late_histogram_add(&histogram, 3 * SEC, 100);
+	ok(late_histogram_events(&histogram) > 90 && late_histogram_events(&histogram) < 110,
+	   "a longer memory begins with what there is ...");
+	late_histogram_add(&histogram, 3 * SEC, 100000);
+	ok(near(late_histogram_events(&histogram), 4999, 1e-6), "... and becomes full");
 	late_histogram_init(&histogram, DECAYED_COUNTS_FOREVER);
 	for (int i = 0; i < 1000; i++)
 		late_histogram_add(&histogram, SEC, INT64_MAX / 1000);

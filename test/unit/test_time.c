@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "time/bucket.h"
+#include "time/evidence.h"
 #include "time/lateness.h"
 #include "time/watermark.h"
 #include "time/window.h"
@@ -409,12 +410,12 @@ brute_months(int year, int month, int day, int64_t time_of_day, int months)
 static void
 test_event_time_add(void)
 {
-	Lateness	month = {false, 1, 0, 0};
-	Lateness	mixed = {false, 1, 1, SEC};
-	Lateness	year = {false, 12, 0, 0};
-	Lateness	huge = {false, INT32_MAX, INT32_MAX, INT64_MAX};
-	Lateness	tiny = {false, INT32_MIN, INT32_MIN, INT64_MIN};
-	Lateness	forever = {true, 0, 0, 0};
+	Lateness	month = {false, false, 1, 0, 0};
+	Lateness	mixed = {false, false, 1, 1, SEC};
+	Lateness	year = {false, false, 12, 0, 0};
+	Lateness	huge = {false, false, INT32_MAX, INT32_MAX, INT64_MAX};
+	Lateness	tiny = {false, false, INT32_MIN, INT32_MIN, INT64_MIN};
+	Lateness	forever = {true, false, 0, 0, 0};
 	int			bad = 0;
 
 	ok(event_time_add(at(2024, 1, 31, 5, 0, 7), &month) == at(2024, 2, 29, 5, 0, 7) &&
@@ -435,7 +436,7 @@ test_event_time_add(void)
 		int			m = (int) random_between(&seed, 1, 12);
 		int			d = (int) random_between(&seed, 1, month_days(y, m));
 		int64_t		time_of_day = random_between(&seed, 0, DAY - 1);
-		Lateness	span = {false, (int32_t) random_between(&seed, -500, 500),
+		Lateness	span = {false, false, (int32_t) random_between(&seed, -500, 500),
 			(int32_t) random_between(&seed, -500, 500),
 		random_between(&seed, -DAY, 90 * DAY)};
 
@@ -470,10 +471,10 @@ brute_threshold(EventTime w, const Lateness *span)
 static void
 test_threshold(void)
 {
-	Lateness	minute = {false, 0, 0, MINUTE};
-	Lateness	month = {false, 1, 0, 0};
-	Lateness	forever = {true, 0, 0, 0};
-	Lateness	huge = {false, INT32_MAX, 0, 0};
+	Lateness	minute = {false, false, 0, 0, MINUTE};
+	Lateness	month = {false, false, 1, 0, 0};
+	Lateness	forever = {true, false, 0, 0, 0};
+	Lateness	huge = {false, false, INT32_MAX, 0, 0};
 	int			bad = 0;
 
 	ok(lateness_threshold(0, &minute) == -MINUTE &&
@@ -493,7 +494,7 @@ test_threshold(void)
 
 	for (int i = 0; i < 3000; i++)
 	{
-		Lateness	span = {false, (int32_t) random_between(&seed, 0, 30),
+		Lateness	span = {false, false, (int32_t) random_between(&seed, 0, 30),
 			(int32_t) random_between(&seed, 0, 40),
 		random_between(&seed, 0, i % 2 ? DAY : SEC)};
 		EventTime	w = random_between(&seed, at(1900, 1, 1, 0, 0, 0),
@@ -580,6 +581,66 @@ test_idle(void)
 	ok(bad == 0, "idle time adds up");
 }
 
+/* The n-th greatest of some times. */
+static EventTime
+brute_nth(const EventTime *times, int ntimes, int n)
+{
+	for (int i = 0; i < ntimes; i++)
+	{
+		int			greater = 0;
+		int			equal = 0;
+
+		for (int j = 0; j < ntimes; j++)
+		{
+			greater += times[j] > times[i];
+			equal += times[j] == times[i];
+		}
+		if (greater < n && greater + equal >= n)
+			return times[i];
+	}
+	return EVENT_TIME_NEVER;
+}
+
+static void
+test_evidence(void)
+{
+	EventTime	times[1000];
+	int			bad = 0;
+
+	for (int run = 0; run < 20; run++)
+	{
+		int64_t		spread = run % 2 ? 50 : DAY;
+		Evidence	evidence;
+		int			n = 0;
+
+		evidence_init(&evidence, EVENT_TIME_NEVER);
+		while (n < 300)
+		{
+			EventTime	t = random_between(&seed, 0, spread) + (run % 3 ? n * SEC : -n * SEC);
+			int			events = (int) random_between(&seed, 1, 3);
+
+			evidence_add(&evidence, t, events);
+			while (events-- > 0)
+				times[n++] = t;
+			bad += evidence_time(&evidence) != brute_nth(times, n, EVIDENCE_EVENTS);
+		}
+	}
+	ok(bad == 0, "evidence against all times");
+	{
+		Evidence	evidence;
+
+		evidence_init(&evidence, 5 * SEC);
+		ok(evidence_time(&evidence) == 5 * SEC && !evidence_wants(&evidence, 5 * SEC) &&
+		   evidence_wants(&evidence, 6 * SEC), "evidence begun anew");
+		evidence_add(&evidence, 6 * SEC, EVIDENCE_EVENTS - 1);
+		ok(evidence_time(&evidence) == 5 * SEC, "one less than it takes moves nothing");
+		evidence_add(&evidence, DAY, 1);
+		ok(evidence_time(&evidence) == 6 * SEC, "one with a fast clock no further than the others");
+		evidence_add(&evidence, 2 * DAY, INT64_MAX);
+		ok(evidence_time(&evidence) == 2 * DAY, "very many at once");
+	}
+}
+
 int
 main(void)
 {
@@ -594,5 +655,6 @@ main(void)
 	test_threshold();
 	test_watermark();
 	test_idle();
+	test_evidence();
 	return tap_done();
 }
