@@ -132,9 +132,12 @@ CREATE VIEW aion.late_forecast AS
 				ELSE (SELECT avg(w.late_events) FROM aion.window_state w
 					   WHERE w.view = d.view AND w.late_events > 0 AND NOT w.final)
 		   END::float8 AS expected,
-		   s.late_arrivals
+		   s.late_arrivals,
+		   lower(coalesce(d.allowed_lateness, o.option_value, '')) = 'unlimited' AS unlimited
 	  FROM aion.view_def d
-	  LEFT JOIN aion.view_state s ON s.view = d.view;
+	  LEFT JOIN aion.view_state s ON s.view = d.view
+	  LEFT JOIN pg_catalog.pg_foreign_table t ON t.ftrelid = d.stream
+	  LEFT JOIN LATERAL pg_catalog.pg_options_to_table(t.ftoptions) o ON o.option_name = 'allowed_lateness';
 COMMENT ON VIEW aion.late_forecast IS 'what is expected of the late events of windows, for the view aion.windows';
 
 CREATE VIEW aion.windows WITH (security_barrier) AS
@@ -159,12 +162,9 @@ CREATE VIEW aion.windows WITH (security_barrier) AS
 		   END AS staleness,
 		   CASE WHEN l.pending > 0 AND f.error IS NULL AND NOT w.final AND NOT d.paused
 					 AND current_setting('aion.late_interval', true) <> '-1'
-				THEN greatest(f.last_fired_at + current_setting('aion.late_interval', true)::interval,
-							  CASE WHEN v.bound > 0
-								   THEN now() + (aion.late_firing_due(v.late_arrivals, v.bound, l.window_end,
-										w.allowed_lateness, f.fired_watermark, s.event_watermark, l.pending,
-										greatest(v.expected, w.late_events)) - s.event_watermark)
-							  END)
+				THEN aion.late_firing_due(v.late_arrivals, v.bound, l.window_end, w.allowed_lateness, f.fired_watermark,
+										  s.event_watermark, l.pending, greatest(v.expected, w.late_events), v.unlimited,
+										  now(), f.last_fired_at + current_setting('aion.late_interval', true)::interval)
 		   END AS next_firing,
 		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN f.error END AS error,
 		   w.incomplete AS incomplete_reason,

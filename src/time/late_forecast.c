@@ -14,8 +14,11 @@
 #include <math.h>
 #include <string.h>
 
-/* So many executions are planned at a time. */
+/* So many executions are planned at a time, ... */
 #define PLAN_PART		256
+
+/* ... and so many times: a bound that needs more is kept by staleness_due. */
+#define PLAN_PARTS		16
 
 void
 late_forecast_init(LateForecast *forecast)
@@ -110,7 +113,7 @@ arrival_shape_curve(const ArrivalShape *shape, ArrivalCurve *curve,
  * When a window is to be executed next that was executed at last, and has been
  * without a new event since, up to now: the first execution of a plan for the
  * bound that comes after now.  1 if none does before the end, or nothing is to
- * be planned.
+ * be planned, or it would be too long a plan.
  */
 double
 arrival_shape_next(const ArrivalShape *shape, double bound, double last,
@@ -121,7 +124,7 @@ arrival_shape_next(const ArrivalShape *shape, double bound, double last,
 	ArrivalCurve curve;
 
 	arrival_shape_curve(shape, &curve, shares);
-	while (last < 1)
+	for (int part = 0; part < PLAN_PARTS && last < 1; part++)
 	{
 		int			n = staleness_plan(&curve, last, bound, times, PLAN_PART);
 

@@ -88,6 +88,7 @@ position_at(const ArrivalCurve *curve, double x)
 	at.cell = (int) (scaled + EDGE_SLACK);
 	if (at.cell >= curve->cells)
 	{
+		at.x = 1;
 		at.cell = curve->cells;
 		at.share = 1;
 		return at;

@@ -105,11 +105,13 @@ aion_staleness_plan(PG_FUNCTION_ARGS)
 
 /*
  * aion.late_firing_due(arrivals bytea, bound float8, window_end timestamptz, lateness bigint,
- *						fired timestamptz, watermark timestamptz, late bigint, expected float8)
+ *						fired timestamptz, watermark timestamptz, late bigint, expected float8,
+ *						unlimited boolean, now timestamptz, not_before timestamptz)
  *		returns timestamptz
  *
- * Which W_e makes a window due that lacks so many late events, as trigger.c has it while W_e moves;
- * "arrivals" as in aion.view_state.
+ * When a window that lacks so many late events is executed, as trigger.c has it while W_e moves as the clock does, but
+ * no sooner than "not_before"; by its final firing at the latest. "arrivals" as in aion.view_state. NULL: at no time
+ * that could be shown.
  */
 Datum
 aion_late_firing_due(PG_FUNCTION_ARGS)
@@ -117,14 +119,18 @@ aion_late_firing_due(PG_FUNCTION_ARGS)
 	double		bound = PG_GETARG_FLOAT8(1);
 	EventTime	end = PG_GETARG_TIMESTAMPTZ(2);
 	int64		lateness = PG_GETARG_INT64(3);
-	EventTime	fired = Max(PG_GETARG_TIMESTAMPTZ(4), end);
 	EventTime	watermark = PG_GETARG_TIMESTAMPTZ(5);
+	EventTime	fired = Min(Max(PG_GETARG_TIMESTAMPTZ(4), end), watermark);	/* see trigger_due() */
 	int64		late = PG_GETARG_INT64(6);
 	double		expected = PG_GETARG_FLOAT8(7);
 	EventTime	due = staleness_due(fired, late, bound, lateness, expected);
 	ArrivalShape shape;
 	double		planned;
 
+	/* not strict, because what was learnt may be missing */
+	for (int i = 1; i < PG_NARGS(); i++)
+		if (PG_ARGISNULL(i))
+			PG_RETURN_NULL();
 	arrival_shape_init(&shape, DECAYED_COUNTS_FOREVER);
 	if (!PG_ARGISNULL(0))
 	{
@@ -137,6 +143,10 @@ aion_late_firing_due(PG_FUNCTION_ARGS)
 								 staleness_position(int64_sub_saturating(watermark, end), lateness));
 	if (planned < 1)
 		due = Min(due, staleness_instant(end, lateness, planned));
+	if (!PG_GETARG_BOOL(8))
+		due = Min(due, int64_add_saturating(end, lateness));
+	due = int64_add_saturating(PG_GETARG_TIMESTAMPTZ(9), Max(0, int64_sub_saturating(due, watermark)));
+	due = Max(due, PG_GETARG_TIMESTAMPTZ(10));
 	if (!IS_VALID_TIMESTAMP(due))
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(due);

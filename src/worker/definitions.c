@@ -492,7 +492,7 @@ load_window(void *arg, const WindowRow *row)
 	/* A failure that may pass is simply tried again; so is another, once. */
 	window_set_failed(window, row->failed && !row->transient);
 	if (row->fired_watermark != EVENT_TIME_NEVER)
-		trigger_executed(window, Max(row->fired_watermark, window->end), false);
+		trigger_executed(window, lateness_clock_at(load->view->stream, Max(row->fired_watermark, window->end)), false);
 	if (row->last_fired_at != 0)
 		window->last_tried = load->now - Max(0, load->clock - row->last_fired_at);
 	window_enter_heaps(window);
@@ -603,6 +603,7 @@ stream_loaded(SchedStream *stream, List *views, int64 now)
 		{
 			windows_pass_end(view);
 			view_schedule_news(view, now);
+			(void) trigger_expects_less(view);
 		}
 	}
 	if (stream->wait_purge)

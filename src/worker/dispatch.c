@@ -102,7 +102,8 @@ reload_window(Window *window)
 	{
 		window->fired_events = row.fired_events;
 		window->final_counted = row.final > 0;
-		trigger_executed(window, Max(row.fired_watermark, window->end), !window->fired);
+		trigger_executed(window, lateness_clock_at(window->view->stream, Max(row.fired_watermark, window->end)),
+						 !window->fired);
 		if (row.on_time > 0 && !window->fired)
 		{
 			window->fired = true;

@@ -366,8 +366,8 @@ window_retry(Window *window, bool recorded, int64 now)
 }
 
 /* Windows that have waited long enough by their stream's clock. */
-static void
-run_lateness_clock(SchedStream *stream, int64 now)
+void
+due_run_lateness_clock(SchedStream *stream, int64 now)
 {
 	EventTime	clock = lateness_clock(stream, now);
 
@@ -391,7 +391,7 @@ due_run_timers(int64 now)
 
 	hash_seq_init(&seq, scheduler.streams);
 	while ((stream = hash_seq_search(&seq)) != NULL)
-		run_lateness_clock(stream, now);
+		due_run_lateness_clock(stream, now);
 	while (!pairingheap_is_empty(timers))
 	{
 		Window	   *window = pairingheap_container(Window, place_node,

@@ -250,11 +250,16 @@ apply_windows(StreamPass *pass)
 			window->lateness = delta->lateness;
 			window_enter_heaps(window);
 		}
+		delta->window = window;
 		window->events += delta->events;
 		trigger_late_events(window, delta->late_events, pass->clock);
 		window_set_news(window);
-		window_schedule(window, pass->mono);
 	}
+	/* After all were counted: the forecast by which they get their times is made from all. */
+	hash_seq_init(&seq, pass->deltas);
+	while ((delta = hash_seq_search(&seq)) != NULL)
+		if (!delta->final && (delta->events > 0 || delta->incomplete != NULL))
+			window_schedule(delta->window, pass->mono);
 }
 
 /* Counterpart of window_moved() for windows that this very pass has made. */
@@ -287,6 +292,8 @@ apply_watermark(StreamPass *pass)
 	foreach(lc, pass->stream->views)
 		if (trigger_expects_less(lfirst(lc)))
 			view_schedule_waiting(lfirst(lc), pass->mono);
+	/* Now, not in the next turn: who waits for this pass waits for them too. */
+	due_run_lateness_clock(pass->stream, pass->mono);
 }
 
 /* After the commit: the stream as this process remembers it. */
@@ -309,7 +316,7 @@ apply_pass(StreamPass *pass)
 		MemoryContextSwitchTo(old);
 	}
 	if (pass->watermark.event_watermark != stream->watermark.event_watermark)
-		lateness_clock_moved(stream, pass->mono);
+		lateness_clock_moved(stream, pass->watermark.event_watermark, pass->mono);
 	stream->watermark = pass->watermark;
 	stream->last_window_end = pass->last_window_end;
 	stream->rows_purged = pass->rows_purged;

@@ -417,6 +417,7 @@ extern void window_unplace(Window *window);
 extern void window_dispatched(Window *window);
 extern void window_retry(Window *window, bool recorded, int64 now);
 extern void due_run_timers(int64 now);
+extern void due_run_lateness_clock(SchedStream *stream, int64 now);
 extern int64 due_next_timer(int64 now);
 extern void due_dispatch(bool (*usable) (const Window *window), bool (*post) (Window *window));
 extern FiringKind window_firing_kind(const Window *window, bool *final_too);
@@ -429,8 +430,9 @@ extern void view_unschedule_all(SchedView *view);
 
 /* ---- trigger.c ---- */
 extern void trigger_init(SchedView *view);
+extern EventTime lateness_clock_at(const SchedStream *stream, EventTime event_watermark);
 extern EventTime lateness_clock(const SchedStream *stream, int64 now);
-extern void lateness_clock_moved(SchedStream *stream, int64 now);
+extern void lateness_clock_moved(SchedStream *stream, EventTime event_watermark, int64 now);
 extern int64 lateness_clock_reaches(const SchedStream *stream, EventTime t, int64 now);
 extern double view_staleness(const SchedView *view);
 extern EventTime trigger_due(Window *window, int64 now);

@@ -55,6 +55,13 @@ standing_still(const SchedStream *stream, int64 now)
 	return Max(0, now - stream->moved_at - patience);
 }
 
+/* What the clock showed when W_e was there, as far as is known. */
+EventTime
+lateness_clock_at(const SchedStream *stream, EventTime event_watermark)
+{
+	return int64_add_saturating(event_watermark, stream->stood_still);
+}
+
 EventTime
 lateness_clock(const SchedStream *stream, int64 now)
 {
@@ -62,11 +69,17 @@ lateness_clock(const SchedStream *stream, int64 now)
 								int64_add_saturating(stream->stood_still, standing_still(stream, now)));
 }
 
-/* W_e has moved, or was loaded: the caller sets it. */
+/*
+ * W_e moves; the caller sets it. What the clock went on by while W_e stood still is part of that way: only if W_e
+ * makes up for less, the clock keeps the rest.
+ */
 void
-lateness_clock_moved(SchedStream *stream, int64 now)
+lateness_clock_moved(SchedStream *stream, EventTime event_watermark, int64 now)
 {
-	stream->stood_still = int64_add_saturating(stream->stood_still, standing_still(stream, now));
+	int64		way = int64_sub_saturating(event_watermark, stream->watermark.event_watermark);
+	int64		rest = int64_sub_saturating(standing_still(stream, now), way);
+
+	stream->stood_still = int64_add_saturating(stream->stood_still, Max(0, rest));
 	stream->moved_at = now;
 }
 
@@ -106,14 +119,18 @@ trigger_due(Window *window, int64 now)
 	SchedView  *view = window->view;
 	double		bound = view_staleness(view);
 	double		expected = late_forecast_events(&view->forecast, &view->open, window->late_events);
-	EventTime	due = staleness_due(window->fired_clock, window->events - window->fired_events, bound,
-									window->lateness, expected);
+	EventTime	clock = lateness_clock(view->stream, now);
+	EventTime	due;
 
+	/* An execution before W was reset, or one that idle time brought before a restart, may seem to be yet to come. */
+	window->fired_clock = Min(window->fired_clock, clock);
+	window->on_time_clock = Min(window->on_time_clock, window->fired_clock);
+	due = staleness_due(window->fired_clock, window->events - window->fired_events, bound, window->lateness, expected);
 	if (!(bound > 0))
 		return due;
 	if (window->planned < 0)
 		window->planned = arrival_shape_next(&view->arrivals, bound, position(window, window->fired_clock),
-											 position(window, lateness_clock(view->stream, now)));
+											 position(window, clock));
 	if (window->planned < 1)
 		due = Min(due, staleness_instant(window->on_time_clock, window->lateness, window->planned));
 	return due;

@@ -107,7 +107,7 @@ window_make(SchedView *view, EventTime start)
 	memset((char *) window + sizeof(WindowKey), 0, sizeof(Window) - sizeof(WindowKey));
 	window->view = view;
 	window->end = window_end(&view->def.window, start);
-	trigger_executed(window, window->end, true);
+	trigger_executed(window, lateness_clock_at(view->stream, window->end), true);
 	return window;
 }
 
