@@ -746,7 +746,7 @@ read_set_aside(int i, SetAsideRow *row)
 
 	row->id = int8_field(i, 1);
 	row->time = time_field(i, 2);
-	row->event = copy_event((struct varlena *) DatumGetPointer(PG_DETOAST_DATUM_PACKED(field(i, 3, &null))), row->id);
+	row->event = copy_event(PG_DETOAST_DATUM_PACKED(field(i, 3, &null)), row->id);
 	row->partial = bool_field(i, 4);
 	views = array_values(varlena_field(i, 5), OIDOID, &row->nruns);
 	row->views = palloc(sizeof(Oid) * Max(row->nruns, 1));
