@@ -76,3 +76,16 @@ SELECT * FROM cl_v;
 SET client_min_messages = warning;
 DROP FOREIGN TABLE cl CASCADE;
 DROP PROCEDURE cl_replay;
+
+-- R13: the hours of a clock change are windows of their own, wherever rows are inserted and read
+SET TimeZone = 'Europe/Paris';
+CREATE FOREIGN TABLE dst (at timestamptz NOT NULL, v int) SERVER aion OPTIONS (event_time 'at', watermark 'manual');
+SELECT aion.create_view('dst_v', 'SELECT count(*) AS n FROM dst', aion.tumbling('1 hour'));
+INSERT INTO dst VALUES ('2025-03-30 00:30Z', 1), ('2025-03-30 01:30Z', 1), ('2025-10-26 00:30Z', 1), ('2025-10-26 01:30Z', 1);
+SELECT aion.advance_watermark('dst', '2025-10-27');
+SELECT aion.sync('dst');
+SELECT * FROM dst_v ORDER BY window_start;
+RESET TimeZone;
+SELECT * FROM dst_v ORDER BY window_start;
+DROP FOREIGN TABLE dst CASCADE;
+RESET client_min_messages;
