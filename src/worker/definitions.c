@@ -91,15 +91,14 @@ sched_view(Oid view)
 
 /*
  * The lateness that a window is made with, in microseconds. Where it is unlimited, what the trigger
- * takes it for.
+ * takes it for: as much as 'auto' would allow.
  */
 int64
 view_window_lateness(const SchedView *view, EventTime end)
 {
-	if (view->def.allowed_lateness.automatic)
-		return view->stream->late->bound.bound;
+	/* automatic ones are among them */
 	if (view->def.allowed_lateness.unlimited)
-		return (int64) aion_initial_lateness * USECS_PER_SEC;
+		return view->stream->late->bound.bound;
 	return int64_sub_saturating(event_time_add(end, &view->def.allowed_lateness), end);
 }
 
