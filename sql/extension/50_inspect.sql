@@ -94,7 +94,7 @@ CREATE VIEW aion.views WITH (security_barrier) AS
 		   coalesce(s.early_firings, 0) + f.early AS early_firings,
 		   coalesce(s.late_firings, 0) + f.late AS late_firings,
 		   coalesce(s.final_firings, 0) + f.final AS final_firings,
-		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN coalesce(e.error, s.removal_error) END AS last_error,
+		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN coalesce(e.error, CASE WHEN d.retain IS NOT NULL THEN s.removal_error END) END AS last_error,
 		   d.retain, s.results_removed_through
 	  FROM aion.view_def d
 	  JOIN pg_catalog.pg_class c ON c.oid = d.view

@@ -159,7 +159,10 @@ auto_lateness_evidence(StreamPass *pass, const Arrival **arrivals, int n)
 	}
 }
 
-/* Puts what came late in this pass into the histogram. */
+/*
+ * Puts what came late in this pass into the histogram. Where INSERT refuses what comes too late (on_expired 'error')
+ * that is never seen, and each bound would make the next one shorter: there the first estimate stays.
+ */
 static void
 observe(StreamPass *pass)
 {
@@ -168,6 +171,8 @@ observe(StreamPass *pass)
 	HASH_SEQ_STATUS seq;
 	WindowDelta *delta;
 
+	if (stream->options.on_expired == ON_EXPIRED_ERROR && late->bound.state == LATE_BOUND_ESTIMATED)
+		return;
 	hash_seq_init(&seq, pass->deltas);
 	while ((delta = hash_seq_search(&seq)) != NULL)
 	{
@@ -197,20 +202,35 @@ wants_write(const StreamPass *pass)
 		bound_at(late, pass->watermark.event_watermark).state != late->bound.state;
 }
 
-static void
-write_histogram(StreamPass *pass)
+/*
+ * Writes what the table lacks, in a transaction after which the stream is loaded again: "late" itself stays as
+ * it is, so that nothing is lost if that fails.
+ */
+void
+auto_lateness_save(const SchedStream *stream)
 {
-	AutoLateness *late = pass->stream->late;
+	const AutoLateness *late = stream->late;
 	LatenessRow row;
 	size_t		size;
+
+	if (late->unwritten == 0)
+		return;
 
 	row.histogram = palloc(VARHDRSZ + LATE_HISTOGRAM_BYTES);
 	size = late_histogram_encode(&late->histogram, (uint8 *) VARDATA(row.histogram));
 	SET_VARSIZE(row.histogram, VARHDRSZ + size);
 	row.events = late->events;
 	row.since = late->since;
-	store_lateness_write(pass->stream->relid, &row);
+	store_lateness_write(stream->relid, &row);
 	pfree(row.histogram);
+}
+
+static void
+write_histogram(StreamPass *pass)
+{
+	AutoLateness *late = pass->stream->late;
+
+	auto_lateness_save(pass->stream);
 	late->unwritten = 0;
 	late->written_at = pass->mono;
 	DEBUG_POINT("lateness-written");

@@ -85,7 +85,11 @@ window_moved(Window *window, void *arg)
 	StreamPass *pass = arg;
 
 	if (window->incomplete != NULL)
+	{
+		/* its row goes when it is purged, and must not be made anew should W be reset */
 		pass->finals = lappend(pass->finals, window);
+		pass_window_closed(pass, window->view, window->end, window->lateness);
+	}
 	else if (window->fired && !window->failed && !window_dirty(window) &&
 			 window->place != PLACE_RUNNING && !has_arrivals(pass, window))
 		make_final(pass, window);
@@ -93,11 +97,33 @@ window_moved(Window *window, void *arg)
 		pass->moved = lappend(pass->moved, window);
 }
 
+/* The same for incomplete windows that this very pass makes, of views that it takes up. */
+static void
+close_incomplete(StreamPass *pass)
+{
+	HASH_SEQ_STATUS seq;
+	WindowDelta *delta;
+
+	hash_seq_init(&seq, pass->deltas);
+	while ((delta = hash_seq_search(&seq)) != NULL)
+	{
+		EventTime	expires = delta->view->def.allowed_lateness.automatic ?
+			event_time_plus(delta->end, delta->lateness) : delta->end;
+
+		if (delta->incomplete != NULL && delta->window == NULL &&
+			expires <= view_expiry_limit(delta->view, pass->watermark.event_watermark))
+			pass_window_closed(pass, delta->view, delta->end, delta->lateness);
+	}
+}
+
 /* Makes windows final that have nothing left to show. */
 static void
 finalize_windows(StreamPass *pass)
 {
 	ListCell   *lc;
+
+	if (pass->taken_up != NIL)
+		close_incomplete(pass);
 
 	foreach(lc, pass->stream->views)
 	{
@@ -483,6 +509,7 @@ pass_reset_watermark(SchedStream *stream, EventTime t)
 		if (SPI_connect() != SPI_OK_CONNECT)
 			elog(ERROR, "could not connect to the SPI manager");
 		PushActiveSnapshot(GetTransactionSnapshot());
+		auto_lateness_save(stream);
 		expired_through = auto_lateness_reset(stream, &watermark, &evidence_time);
 		store_stream_watermark(stream->relid, &watermark, evidence_time, expired_through);
 		PopActiveSnapshot();

@@ -234,10 +234,15 @@ look_up_window(Readmission *r, ReadmitWindow *window)
 
 		return refuse_window(r, window, why, "An incomplete window is never computed again.");
 	}
+	/*
+	 * Purging takes whole buckets, the earliest first: from a closed window that begins before its latest victim
+	 * something is gone, and comparing numbers would take events that the window has missed for it.
+	 */
+	if (window->closed && window->key.start <= r->purged_time)
+		return refuse_purged(r, window);
 	if (window->found)
 		window->counted = row.events;
-	else if (window->key.start < view->incomplete_before ||
-			 (window->closed && window->key.start <= r->purged_time))
+	else if (window->key.start < view->incomplete_before)
 		return refuse_purged(r, window);	/* it held no event, or they are gone and its row with them */
 	return true;
 }
@@ -367,6 +372,7 @@ write_readmission(Readmission *r)
 			events[n++] = r->rows[i].event;
 	r->stream->journal_only += arrivals_readmit(&r->info->storage, r->stream->accounted, events, n);
 	DEBUG_POINT("readmit-written");
+	auto_lateness_save(r->stream);
 	store_set_aside_delete(r->ids, r->n);
 	store_windows_readmit(r->list, r->nwindows, r->stream->watermark.watermark);
 	for (int i = 0; i < r->nwindows; i++)

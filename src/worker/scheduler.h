@@ -372,6 +372,7 @@ extern void auto_lateness_load(SchedStream *stream, const StreamStateRow *row, i
 extern void auto_lateness_begin(StreamPass *pass);
 extern void auto_lateness_evidence(StreamPass *pass, const Arrival **arrivals, int n);
 extern void auto_lateness_write(StreamPass *pass);
+extern void auto_lateness_save(const SchedStream *stream);
 extern void auto_lateness_applied(const StreamPass *pass);
 extern EventTime auto_lateness_reset(const SchedStream *stream, const WatermarkState *watermark,
 									 EventTime *evident);

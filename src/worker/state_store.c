@@ -176,6 +176,14 @@ static Statement views_unremove = {
 	" FROM w WHERE s.view = w.v AND s.results_removed_through >= w.e",
 SPI_OK_UPDATE, 3, {REGCLASSARRAYOID, TIMESTAMPTZARRAYOID, BOOLARRAYOID}, NULL};
 
+/* What was closed only by W_e stays so: W may not be reset below what is reopened. */
+static Statement views_close = {
+	"WITH w AS (SELECT v, max(e) AS e, max(u) AS u FROM unnest($1, $2, $3, $4) AS x (v, e, r, u)"
+	" JOIN aion.view_state s ON s.view = v WHERE r AND (e <= s.final_through) IS NOT TRUE GROUP BY v)"
+	" UPDATE aion.view_state s SET final_through = greatest(final_through, w.e), final_until = greatest(final_until, w.u)"
+	" FROM w WHERE s.view = w.v",
+SPI_OK_UPDATE, 4, {REGCLASSARRAYOID, TIMESTAMPTZARRAYOID, BOOLARRAYOID, TIMESTAMPTZARRAYOID}, NULL};
+
 static Statement stream_window_end = {
 	"UPDATE aion.stream_state SET last_window_end = greatest(last_window_end, $2) WHERE stream = $1",
 SPI_OK_UPDATE, 2, {REGCLASSOID, TIMESTAMPTZOID}, NULL};
@@ -793,9 +801,9 @@ store_set_aside_delete(const int64 *ids, int n)
 void
 store_windows_readmit(ReadmitWindow *const *windows, int n, EventTime watermark)
 {
-	Datum	   *columns[7];
-	Datum		values[7];
-	static const Oid types[] = {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8OID, BOOLOID, INT8OID, TIMESTAMPTZOID};
+	Datum	   *columns[8];
+	Datum		values[8];
+	static const Oid types[] = {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT8OID, BOOLOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID};
 
 	for (int i = 0; i < lengthof(columns); i++)
 		columns[i] = palloc(sizeof(Datum) * Max(n, 1));
@@ -803,14 +811,16 @@ store_windows_readmit(ReadmitWindow *const *windows, int n, EventTime watermark)
 	{
 		const ReadmitWindow *w = windows[i];
 		int64		events = w->added + w->missed;
+		int64		lateness = view_window_lateness(w->view, w->end);
 
 		columns[0][i] = ObjectIdGetDatum(w->key.view);
 		columns[1][i] = TimestampTzGetDatum(w->key.start);
 		columns[2][i] = Int64GetDatum(events);
 		columns[3][i] = Int64GetDatum(w->end <= watermark ? events : 0);
 		columns[4][i] = BoolGetDatum(w->closed);
-		columns[5][i] = Int64GetDatum(view_window_lateness(w->view, w->end));
+		columns[5][i] = Int64GetDatum(lateness);
 		columns[6][i] = TimestampTzGetDatum(Min(w->end, EVENT_TIME_MAX));
+		columns[7][i] = TimestampTzGetDatum(Min(event_time_plus(w->end, lateness), watermark));
 	}
 	for (int i = 0; i < lengthof(columns); i++)
 		values[i] = array_of(columns[i], NULL, n, types[i]);
@@ -818,7 +828,9 @@ store_windows_readmit(ReadmitWindow *const *windows, int n, EventTime watermark)
 	run(&windows_count_final, values, NULL);
 	values[1] = values[6];
 	values[2] = values[4];
+	values[3] = values[7];
 	run(&views_unremove, values, NULL);
+	run(&views_close, values, NULL);
 }
 
 void
