@@ -6,7 +6,7 @@ OTHER_SIDE="compared with"
 
 # The variants: what they are called; and, on the current server, whether this build has them. If so, SETTING says what to
 # set, if not, REASON says what is missing.
-VARIANTS=("as it is" "warm cache" "all kept in memory" "prestage off" "no serializers" "I/O by several")
+VARIANTS=("as it is" "warm cache" "all kept in memory" "prestage off" "no serializers" "each reads its own")
 available()
 {
 	case $1 in
@@ -14,7 +14,7 @@ available()
 		"prestage off") has_settings aion.prestage && SETTING="aion.prestage = off" ;;
 		"no serializers") has_settings aion.serializers && SETTING="aion.serializers = 0" ;;
 		# each execution reads its own blocks
-		"I/O by several") has_settings aion.staging && SETTING="aion.prestage = off;aion.staging = off" ;;
+		"each reads its own") has_settings aion.staging && SETTING="aion.prestage = off;aion.staging = off" ;;
 		*) SETTING= ;;
 	esac
 }
