@@ -423,21 +423,31 @@ log_error(const Firing *firing, const ErrorData *error)
 }
 
 /*
+ * Locks the view to record a failure of work on it. False: it, or its stream, is gone or being changed by
+ * someone, who is not waited for.
+ */
+bool
+view_lock_for_failure(Oid view)
+{
+	ViewRow    *row;
+
+	view_be_impatient();
+	row = view_row_read(view);
+	return row != NULL &&
+		ConditionalLockRelationOid(row->stream, AccessShareLock) &&
+		ConditionalLockRelationOid(row->view, AccessShareLock) &&
+		view_row_read(view) != NULL;
+}
+
+/*
  * Records the failure of a firing in a transaction of its own, unless the view or its stream is
  * being changed, and logs it if it is new.
  */
 static void
 record_failure(const Firing *firing, const ErrorData *error)
 {
-	ViewRow    *row;
-
 	StartTransactionCommand();
-	view_be_impatient();
-	row = view_row_read(firing->view);
-	if (row != NULL &&
-		ConditionalLockRelationOid(row->stream, AccessShareLock) &&
-		ConditionalLockRelationOid(row->view, AccessShareLock) &&
-		view_row_read(firing->view) != NULL)
+	if (view_lock_for_failure(firing->view))
 	{
 		if (write_error(firing, error))
 			log_error(firing, error);

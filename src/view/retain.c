@@ -19,7 +19,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -178,15 +177,8 @@ write_error(const Removal *removal, const ErrorData *error)
 static void
 record_failure(const Removal *removal, const ErrorData *error)
 {
-	ViewRow    *row;
-
 	StartTransactionCommand();
-	view_be_impatient();
-	row = view_row_read(removal->view);
-	if (row != NULL &&
-		ConditionalLockRelationOid(row->stream, AccessShareLock) &&
-		ConditionalLockRelationOid(row->view, AccessShareLock) &&
-		view_row_read(removal->view) != NULL && write_error(removal, error))
+	if (view_lock_for_failure(removal->view) && write_error(removal, error))
 		ereport(LOG,
 				(errcode(error->sqlerrcode),
 				 errmsg("results of continuous view \"%s\" could not be removed: %s",

@@ -118,6 +118,7 @@ extern void results_forget_plans(Oid view);
 extern void results_sweep_plans(void);
 
 /* fire.c */
+extern bool view_lock_for_failure(Oid view);
 extern ViewRow *view_lock_for_work(Oid view, Oid journal, Oid *owner);
 extern bool view_error_is_transient(int sqlerrcode);
 extern void view_be_impatient(void);

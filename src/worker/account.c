@@ -80,7 +80,6 @@ judge_window(StreamPass *pass, WindowDelta *delta)
 {
 	SchedView  *view = delta->view;
 	Window	   *window = window_find(view, delta->key.start);
-	EventTime	final_through = Max(view->final_through, view->threshold);
 
 	delta->window = window;
 	delta->verdict = WINDOW_OPEN;
@@ -101,7 +100,7 @@ judge_window(StreamPass *pass, WindowDelta *delta)
 			delta->reason = REASON_EXPIRED;
 		}
 	}
-	else if (delta->end <= final_through)
+	else if (view_is_closed(view, delta->end))
 	{
 		delta->verdict = WINDOW_CLOSED;
 		delta->reason = REASON_EXPIRED;

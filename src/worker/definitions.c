@@ -102,12 +102,6 @@ view_window_lateness(const SchedView *view, EventTime end)
 	return int64_sub_saturating(event_time_add(end, &view->def.allowed_lateness), end);
 }
 
-static EventTime
-threshold(const SchedStream *stream, EventTime watermark, const Lateness *lateness)
-{
-	return lateness->automatic ? stream->late->expired_through : lateness_threshold(watermark, lateness);
-}
-
 /* After W_e or an allowed lateness changed. */
 void
 stream_set_thresholds(SchedStream *stream)
@@ -115,14 +109,14 @@ stream_set_thresholds(SchedStream *stream)
 	EventTime	watermark = stream->watermark.event_watermark;
 	ListCell   *lc;
 
-	stream->threshold = threshold(stream, watermark, &stream->options.allowed_lateness);
+	stream->threshold = stream->options.allowed_lateness.automatic ? stream->late->expired_through :
+		lateness_threshold(watermark, &stream->options.allowed_lateness);
 	foreach(lc, stream->views)
 	{
 		SchedView  *view = lfirst(lc);
 
-		view->threshold = threshold(stream, watermark, &view->def.allowed_lateness);
-		view->limit = view->def.allowed_lateness.automatic ?
-			proven_watermark(watermark, stream->late) : view->threshold;
+		view->limit = view_expiry_limit(view, watermark);
+		view->threshold = view->def.allowed_lateness.automatic ? stream->late->expired_through : view->limit;
 		view->retain_threshold = lateness_threshold(watermark, &view->def.retain);
 	}
 }

@@ -107,8 +107,7 @@ close_incomplete(StreamPass *pass)
 	hash_seq_init(&seq, pass->deltas);
 	while ((delta = hash_seq_search(&seq)) != NULL)
 	{
-		EventTime	expires = delta->view->def.allowed_lateness.automatic ?
-			event_time_plus(delta->end, delta->lateness) : delta->end;
+		EventTime	expires = window_expires(delta->view, delta->end, delta->lateness);
 
 		if (delta->incomplete != NULL && delta->window == NULL &&
 			expires <= view_expiry_limit(delta->view, pass->watermark.event_watermark))
@@ -378,8 +377,8 @@ apply_pass(StreamPass *pass)
  * Locks a stream for a pass and finds its definition; NULL: not now. Whoever
  * holds it exclusively (TRUNCATE, DROP, ALTER) will have changed definitions.
  */
-static const StreamInfo *
-lock_stream(SchedStream *stream, int64 now)
+const StreamInfo *
+pass_lock_stream(SchedStream *stream, int64 now)
 {
 	const StreamInfo *info;
 
@@ -401,13 +400,6 @@ lock_stream(SchedStream *stream, int64 now)
 		return NULL;
 	}
 	return info;
-}
-
-/* The same for others that change what a pass does. */
-const StreamInfo *
-pass_lock_stream(SchedStream *stream, int64 now)
-{
-	return lock_stream(stream, now);
 }
 
 static void
@@ -440,7 +432,7 @@ pass_run(List *streams, int64 now)
 	tables = store_lock_tables();
 	foreach(lc, streams)
 	{
-		const StreamInfo *info = tables ? lock_stream(lfirst(lc), now) : NULL;
+		const StreamInfo *info = tables ? pass_lock_stream(lfirst(lc), now) : NULL;
 
 		if (!tables)
 			((SchedStream *) lfirst(lc))->locked_until = now + LOCKED_DELAY;
@@ -500,7 +492,7 @@ pass_reset_watermark(SchedStream *stream, EventTime t)
 	}
 	reset_pass_context();
 	StartTransactionCommand();
-	locked = store_lock_tables() && lock_stream(stream, mono_now()) != NULL &&
+	locked = store_lock_tables() && pass_lock_stream(stream, mono_now()) != NULL &&
 		purge_lock(stream->relid);
 	if (locked)
 		moved = watermark_reset(&watermark, t, floor);

@@ -226,7 +226,7 @@ look_up_window(Readmission *r, ReadmitWindow *window)
 	WindowRow	row;
 
 	window->closed = open != NULL ? open->reopened :
-		window->end <= Max(view->final_through, view->threshold);
+		view_is_closed(view, window->end);
 	window->found = store_firing_load(window->key.view, window->key.start, &row);
 	if (window->found && row.incomplete != NULL)
 	{

@@ -198,7 +198,7 @@ start_one_window(PendingRequest *p, SchedView *view, int64 now)
 
 	if (window_last(spec, start) != start)
 		refuse(p, ERRCODE_INVALID_PARAMETER_VALUE, "no window of the view starts then");
-	else if (window == NULL && window_end(spec, start) <= Max(view->final_through, view->threshold))
+	else if (window == NULL && view_is_closed(view, window_end(spec, start)))
 		refuse(p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the window is final");
 	else if (window != NULL && window->incomplete != NULL)
 		refuse(p, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the window is incomplete");

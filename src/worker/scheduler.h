@@ -393,6 +393,7 @@ extern void window_table_drop_view(SchedView *view);
 extern void window_set_news(Window *window);	/* after events, fired_events or failed changed */
 extern void window_set_failed(Window *window, bool failed);
 extern void window_leave_firing(Window *window);
+extern EventTime window_expires(const SchedView *view, EventTime end, int64 lateness);
 extern void window_enter_heaps(Window *window);
 extern void windows_pass_end(SchedView *view);
 extern void windows_pass_lateness(SchedView *view, EventTime limit,
@@ -401,6 +402,13 @@ extern EventTime view_first_unfired(const SchedView *view); /* EVENT_TIME_END: n
 extern EventTime view_first_unfinal(const SchedView *view);
 extern void view_heaps_init(SchedView *view);
 extern int64 window_table_size(void);
+
+/* True if a window of the view that has no row, and ends then, takes in no events. */
+static inline bool
+view_is_closed(const SchedView *view, EventTime end)
+{
+	return end <= Max(view->final_through, view->threshold);
+}
 
 static inline bool
 window_dirty(const Window *window)

@@ -46,13 +46,18 @@ trigger_init(SchedView *view)
 
 /* ---- the lateness clock ---- */
 
+/* How long W_e may rest before it stands still. */
+static int64
+patience(const SchedStream *stream)
+{
+	return Max(STANDS_STILL_AFTER, 2 * stream->options.watermark_interval);
+}
+
 /* How long W_e has been standing still now. */
 static int64
 standing_still(const SchedStream *stream, int64 now)
 {
-	int64		patience = Max(STANDS_STILL_AFTER, 2 * stream->options.watermark_interval);
-
-	return Max(0, now - stream->moved_at - patience);
+	return Max(0, now - stream->moved_at - patience(stream));
 }
 
 /* What the clock showed when W_e was there, as far as is known. */
@@ -88,9 +93,8 @@ int64
 lateness_clock_reaches(const SchedStream *stream, EventTime t, int64 now)
 {
 	int64		ahead = int64_sub_saturating(t, lateness_clock(stream, now));
-	int64		patience = Max(STANDS_STILL_AFTER, 2 * stream->options.watermark_interval);
 
-	return ahead <= 0 ? now : int64_add_saturating(Max(now, stream->moved_at + patience), ahead);
+	return ahead <= 0 ? now : int64_add_saturating(Max(now, stream->moved_at + patience(stream)), ahead);
 }
 
 /* ---- the trigger ---- */

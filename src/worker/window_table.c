@@ -112,9 +112,16 @@ window_make(SchedView *view, EventTime start)
 }
 
 /*
- * Puts a new window where the view's next look at W and W_e finds it. An automatic lateness is the window's
- * own; any other is the view's, by calendar, so that windows have had it in the order of their ends.
+ * What view_expiry_limit() is compared with. An automatic lateness is the window's own; any other is the
+ * view's, by calendar, so that windows have had it in the order of their ends.
  */
+EventTime
+window_expires(const SchedView *view, EventTime end, int64 lateness)
+{
+	return view->def.allowed_lateness.automatic ? event_time_plus(end, lateness) : end;
+}
+
+/* Puts a new window where the view's next look at W and W_e finds it. */
 void
 window_enter_heaps(Window *window)
 {
@@ -125,8 +132,7 @@ window_enter_heaps(Window *window)
 		window->firing_heap = view->unfired;
 		pairingheap_add(view->unfired, &window->firing_node);
 	}
-	window->expires = view->def.allowed_lateness.automatic ?
-		event_time_plus(window->end, window->lateness) : window->end;
+	window->expires = window_expires(view, window->end, window->lateness);
 	window->is_unfinal = true;
 	pairingheap_add(view->unfinal, &window->unfinal_node);
 	/* one that was reopened has had its lateness, whatever W_e says now */
