@@ -154,4 +154,16 @@ extern StreamWindow *stream_window_get(Oid stream); /* InvalidOid: of whichever;
 /* unpack.c: a packed event as json, names of its stored columns as keys (pinned, locale-free output). */
 extern Datum stream_event_to_jsonb(const StreamInfo *stream, const Event *event);
 
+/*
+ * event_check.c: packed events, checked against the stream's constraints as INSERT does it, with its errors.
+ * The caller keeps a lock on the stream, and leaves the rest to the end of the transaction after an error.
+ */
+typedef struct EventCheck EventCheck;
+extern EventCheck *event_check_begin(Relation rel, const StreamInfo *info);
+extern void event_check(EventCheck *check, const Event *event);
+extern void event_check_end(EventCheck *check);
+
+/* event_check.c: differs if constraints differ that event_check() looks at. */
+extern uint64 stream_constraints_hash(Relation rel);
+
 #endif							/* AION_STREAM_H */

@@ -123,22 +123,55 @@ row_to_stored(RowConverter *converter, TupleTableSlot *row, Datum *values, bool 
 		AtEOXact_GUC(true, guc_level);
 }
 
+struct EventReader
+{
+	const StreamInfo *info;
+	RowConverter *converter;
+	TupleTableSlot *stored;
+	TupleTableSlot *row;
+};
+
+EventReader *
+event_reader_create(const StreamInfo *info, TupleDesc row_desc)
+{
+	EventReader *reader = palloc(sizeof(EventReader));
+
+	reader->info = info;
+	reader->converter = row_converter_create(info, row_desc, NULL);
+	reader->stored = MakeSingleTupleTableSlot(info->storage.stored, &TTSOpsVirtual);
+	reader->row = MakeSingleTupleTableSlot(row_desc, &TTSOpsVirtual);
+	return reader;
+}
+
+TupleTableSlot *
+event_reader_row(EventReader *reader, const Event *event)
+{
+	ExecClearTuple(reader->stored);
+	event_deform(reader->info->layout, event, reader->info->storage.stored->natts,
+				 reader->stored->tts_values, reader->stored->tts_isnull);
+	ExecStoreVirtualTuple(reader->stored);
+	row_from_stored(reader->converter, reader->stored, reader->row);
+	return reader->row;
+}
+
+void
+event_reader_free(EventReader *reader)
+{
+	ExecDropSingleTupleTableSlot(reader->row);
+	ExecDropSingleTupleTableSlot(reader->stored);
+	pfree(reader);
+}
+
 /* The caller holds a lock on the stream. */
 Datum
 stream_event_to_jsonb(const StreamInfo *info, const Event *event)
 {
 	TupleDesc	row_desc = lookup_rowtype_tupdesc_copy(get_rel_type_id(info->relid), -1);
-	TupleTableSlot *stored = MakeSingleTupleTableSlot(info->storage.stored, &TTSOpsVirtual);
-	TupleTableSlot *row = MakeSingleTupleTableSlot(row_desc, &TTSOpsVirtual);
-	RowConverter *converter = row_converter_create(info, row_desc, NULL);
+	EventReader *reader = event_reader_create(info, row_desc);
 	int			guc_level = extension_pin_output();
 	Datum		json;
 
-	event_deform(info->layout, event, info->storage.stored->natts,
-				 stored->tts_values, stored->tts_isnull);
-	ExecStoreVirtualTuple(stored);
-	row_from_stored(converter, stored, row);
-	json = DirectFunctionCall1(row_to_json, ExecFetchSlotHeapTupleDatum(row));
+	json = DirectFunctionCall1(row_to_json, ExecFetchSlotHeapTupleDatum(event_reader_row(reader, event)));
 	json = DirectFunctionCall1(jsonb_in, CStringGetDatum(TextDatumGetCString(json)));
 	AtEOXact_GUC(true, guc_level);
 	/* not null, as they are in the row, but not part of the event */
@@ -146,7 +179,6 @@ stream_event_to_jsonb(const StreamInfo *info, const Event *event)
 		if (attribute_is_virtual(TupleDescAttr(row_desc, i)))
 			json = DirectFunctionCall2(jsonb_delete, json,
 									   CStringGetTextDatum(NameStr(TupleDescAttr(row_desc, i)->attname)));
-	ExecDropSingleTupleTableSlot(row);
-	ExecDropSingleTupleTableSlot(stored);
+	event_reader_free(reader);
 	return json;
 }

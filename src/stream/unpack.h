@@ -24,4 +24,13 @@ extern void row_from_stored(RowConverter *converter, TupleTableSlot *stored, Tup
 extern void row_to_stored(RowConverter *converter, TupleTableSlot *row,
 						  Datum *values, bool *isnull);
 
+/* Packed events as rows of the stream, one at a time. The caller keeps a lock on the stream. */
+typedef struct EventReader EventReader;
+
+extern EventReader *event_reader_create(const StreamInfo *info, TupleDesc row_desc);
+extern void event_reader_free(EventReader *reader);
+
+/* Valid as long as the event, up to the next call; values may be allocated in the current context. */
+extern TupleTableSlot *event_reader_row(EventReader *reader, const Event *event);
+
 #endif							/* AION_UNPACK_H */

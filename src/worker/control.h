@@ -234,6 +234,7 @@ typedef struct Request
 	EventTime	time;
 	dsm_handle	ids;			/* nids int64, distinct, ascending; the caller's segment */
 	int			nids;
+	uint64		constraints;	/* stream_constraints_hash() that the events were checked under */
 	/* set by the scheduler */
 	RequestResult result;
 	int			failed_windows;	/* whose last attempt failed: a WARNING */

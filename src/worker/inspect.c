@@ -11,7 +11,6 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
-#include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -22,7 +21,6 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -35,12 +33,10 @@
 #include "stream/stream.h"
 #include "time/bucket.h"
 #include "worker/control.h"
+#include "worker/set_aside.h"
 
 #define BUCKET_COLUMNS 10
 #define BLOCKS_DATA 7			/* attribute number of data in a table of blocks */
-#define SET_ASIDE_ID 1
-#define SET_ASIDE_STREAM 2
-#define SET_ASIDE_EVENT 4
 
 typedef struct BucketSums
 {
@@ -222,57 +218,25 @@ aion_bucket_list(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The packed event of a row of aion.set_aside as a MAXALIGNed copy, and its stream; NULL: no such row. */
-static Event *
-read_set_aside(int64 id, Oid *stream)
-{
-	Oid			table = extension_relation("set_aside");
-	Oid			index = extension_relation("set_aside_pkey");
-	Relation	rel;
-	SysScanDesc scan;
-	ScanKeyData key;
-	HeapTuple	tuple;
-	Event	   *event = NULL;
-
-	if (!OidIsValid(table))
-		return NULL;
-	rel = table_open(table, AccessShareLock);
-	ScanKeyInit(&key, SET_ASIDE_ID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
-	scan = systable_beginscan(rel, index, OidIsValid(index), GetActiveSnapshot(), 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		bool		isnull;
-		bytea	   *packed;
-		Size		size;
-
-		*stream = DatumGetObjectId(heap_getattr(tuple, SET_ASIDE_STREAM,
-												RelationGetDescr(rel), &isnull));
-		packed = DatumGetByteaPP(heap_getattr(tuple, SET_ASIDE_EVENT,
-											  RelationGetDescr(rel), &isnull));
-		size = VARSIZE_ANY_EXHDR(packed);
-		event = palloc(Max(size, sizeof(Event)));
-		memcpy(event, VARDATA_ANY(packed), size);
-		if (size < sizeof(Event) || event->length > size)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("event " INT64_FORMAT " that was set aside is damaged", id)));
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return event;
-}
-
 PG_FUNCTION_INFO_V1(aion_set_aside_event);
 
 /* aion.set_aside_event(id bigint): the event as jsonb; NULL unless the user may SELECT from its stream */
 Datum
 aion_set_aside_event(PG_FUNCTION_ARGS)
 {
+	int64		id = PG_GETARG_INT64(0);
+	SetAsideTable *table = set_aside_open(GetActiveSnapshot());
 	Oid			stream = InvalidOid;
-	Event	   *event = read_set_aside(PG_GETARG_INT64(0), &stream);
+	Event	   *event = NULL;
 	const StreamInfo *info;
 
+	if (table != NULL)
+	{
+		stream = set_aside_stream(table, id);
+		if (OidIsValid(stream))
+			event = set_aside_event(table, id);
+		set_aside_close(table);
+	}
 	if (event == NULL)
 		PG_RETURN_NULL();
 	LockRelationOid(stream, AccessShareLock);

@@ -22,12 +22,14 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/dsm.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "debug_point.h"
@@ -73,6 +75,21 @@ refuse(Readmission *r, int sqlstate, const char *hint)
 	r->request->sqlstate = sqlstate;
 	strlcpy(r->request->hint, hint, sizeof(r->request->hint));
 	return false;
+}
+
+/* False, and refused, if the caller has checked the events against other constraints than those in force. */
+static bool
+check_constraints(Readmission *r)
+{
+	Relation	rel = relation_open(r->stream->relid, NoLock);
+	bool		same = stream_constraints_hash(rel) == r->request->constraints;
+
+	if (!same)
+		snprintf(r->request->message, sizeof(r->request->message),
+				 "constraints of stream \"%s\" were changed by another transaction",
+				 RelationGetRelationName(rel));
+	relation_close(rel, NoLock);
+	return same || refuse(r, ERRCODE_T_R_SERIALIZATION_FAILURE, "Call aion.readmit() again.");
 }
 
 /* False, and refused, unless there are rows for all ids. */
@@ -402,7 +419,7 @@ readmit_locked(Readmission *r)
 	if (!store_stream_load(r->stream->relid, &state))
 		elog(ERROR, "stream %u has no row in aion.stream_state", r->stream->relid);
 	r->purged_time = state.purged_time;
-	if (!read_rows(r))
+	if (!check_constraints(r) || !read_rows(r))
 		return READMIT_REFUSED;
 	find_windows(r);
 	if (!check_windows(r))

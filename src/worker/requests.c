@@ -12,9 +12,8 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/stratnum.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
@@ -28,17 +27,19 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "debug_point.h"
 #include "stream/extension.h"
 #include "stream/stream.h"
 #include "time/bucket.h"
 #include "view/view.h"
 #include "worker/control.h"
+#include "worker/set_aside.h"
 #include "worker/staging.h"
 #include "worker/table_row.h"
 
@@ -103,6 +104,14 @@ check_stream_owner(Oid stream)
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, get_rel_name(stream));
 }
 
+static void
+report_no_extension(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("extension \"aion\" is not installed in this database")));
+}
+
 /* Errors out unless relid is a continuous view of the current user's. */
 static void
 check_view_owner(Oid view)
@@ -112,9 +121,7 @@ check_view_owner(Oid view)
 	bool		found;
 
 	if (rel == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("extension \"aion\" is not installed in this database")));
+		report_no_extension();
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	found = table_row_fetch(rel, snapshot, view) != NULL;
 	UnregisterSnapshot(snapshot);
@@ -423,10 +430,6 @@ aion_reset_watermark(PG_FUNCTION_ARGS)
 #define READMIT_MOST		100000	/* events in a call */
 #define READMIT_TIMEOUT_MS	(10 * 60 * 1000)
 
-/* Columns of aion.set_aside. */
-#define SET_ASIDE_ID		1
-#define SET_ASIDE_STREAM	2
-
 static int
 compare_ids(const void *a, const void *b)
 {
@@ -473,25 +476,6 @@ get_ids_argument(FunctionCallInfo fcinfo, int *n)
 	return ids;
 }
 
-/* The stream of a set-aside event; InvalidOid: there is no such event. */
-static Oid
-set_aside_stream(Relation rel, Oid index, Snapshot snapshot, int64 id)
-{
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			stream = InvalidOid;
-	bool		isnull;
-
-	ScanKeyInit(&key, SET_ASIDE_ID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
-	scan = systable_beginscan(rel, index, OidIsValid(index), snapshot, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		stream = DatumGetObjectId(heap_getattr(tuple, SET_ASIDE_STREAM, RelationGetDescr(rel), &isnull));
-	systable_endscan(scan);
-	return stream;
-}
-
 /* True if the user may know that the stream has set-aside events: as aion.expired shows them, or being its owner. */
 static bool
 may_see_events(Oid stream)
@@ -502,20 +486,13 @@ may_see_events(Oid stream)
 
 /* The stream of all these events, of which there is one at least. Errors out if there is none. */
 static Oid
-stream_of_events(const int64 *ids, int n)
+stream_of_events(SetAsideTable *table, const int64 *ids, int n)
 {
-	Relation	rel = table_row_open("set_aside", AccessShareLock, true);
 	Oid			result = InvalidOid;
-	Snapshot	snapshot;
 
-	if (rel == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("extension \"aion\" is not installed in this database")));
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	for (int i = 0; i < n; i++)
 	{
-		Oid			stream = set_aside_stream(rel, extension_relation("set_aside_pkey"), snapshot, ids[i]);
+		Oid			stream = set_aside_stream(table, ids[i]);
 
 		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(stream) || !may_see_events(stream))
@@ -531,9 +508,50 @@ stream_of_events(const int64 *ids, int n)
 							   ids[0], get_rel_name(result), ids[i], get_rel_name(stream))));
 		result = stream;
 	}
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
 	return result;
+}
+
+static void
+event_error_context(void *arg)
+{
+	errcontext("set-aside event " INT64_FORMAT, *(int64 *) arg);
+}
+
+/*
+ * Checks the events against the constraints that the stream has now, as INSERT would:
+ * they may be older than some. Here and not in the scheduler, because a constraint
+ * can execute what its author likes. Returns what the scheduler compares with the
+ * constraints in force when it applies the events, as the lock on the stream does
+ * not last that long: who waits for the scheduler must not have ALTER TABLE wait for him,
+ * which the scheduler would be queued behind.
+ */
+static uint64
+check_events(SetAsideTable *table, Oid stream, const int64 *ids, int n)
+{
+	Relation	rel = relation_open(stream, AccessShareLock);
+	EventCheck *check = event_check_begin(rel, stream_lookup(stream, false));
+	uint64		constraints = stream_constraints_hash(rel);
+	int64		id;
+	ErrorContextCallback callback = {error_context_stack, event_error_context, &id};
+
+	error_context_stack = &callback;
+	for (int i = 0; i < n; i++)
+	{
+		Event	   *event;
+
+		CHECK_FOR_INTERRUPTS();
+		id = ids[i];
+		event = set_aside_event(table, id);
+		if (event == NULL)
+			continue;			/* the scheduler finds out */
+		event_check(check, event);
+		pfree(event);
+	}
+	error_context_stack = callback.previous;
+	event_check_end(check);
+	relation_close(rel, AccessShareLock);
+	DEBUG_POINT("readmit-checked");
+	return constraints;
 }
 
 PG_FUNCTION_INFO_V1(aion_readmit);
@@ -544,15 +562,22 @@ aion_readmit(PG_FUNCTION_ARGS)
 {
 	Request		request = {.kind = REQUEST_READMIT};
 	int64	   *ids = get_ids_argument(fcinfo, &request.nids);
+	SetAsideTable *table;
 	dsm_segment *segment;
 
 	PreventCommandDuringRecovery("aion.readmit()");
 	PreventCommandIfReadOnly("aion.readmit()");
 	if (request.nids == 0)
 		PG_RETURN_VOID();
-	request.relation = stream_of_events(ids, request.nids);
+	table = set_aside_open(GetLatestSnapshot());
+	if (table == NULL)
+		report_no_extension();
+	request.relation = stream_of_events(table, ids, request.nids);
 	check_stream_owner(request.relation);
 	check_transaction("aion.readmit()", "stream_def", request.relation);
+	if (stream_is_registered(request.relation))
+		request.constraints = check_events(table, request.relation, ids, request.nids);
+	set_aside_close(table);
 	if (!stream_is_registered(request.relation))
 		PG_RETURN_VOID();
 	/* it goes with the statement, and with that the request has an end, too */
