@@ -10,6 +10,9 @@
  */
 #include "postgres.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 
 #include "access/xact.h"
@@ -37,6 +40,7 @@
 #include "worker/worker.h"
 
 #define START_PATIENCE_MS 10000
+#define KEPT_MEMORY (8 * 1024 * 1024)	/* by a process, at most */
 #define RETRY_FIRST_MS 1000
 #define RETRY_LAST_MS 60000
 
@@ -407,9 +411,23 @@ pin_settings(void)
 			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 }
 
+/*
+ * A turn of a worker allocates some MB and frees them. Left alone, malloc gives that back to the
+ * system each time, and the next turn begins with a page fault for each 4 kB.
+ */
+static void
+keep_freed_memory(void)
+{
+#ifdef __GLIBC__
+	(void) mallopt(M_MMAP_THRESHOLD, KEPT_MEMORY);
+	(void) mallopt(M_TRIM_THRESHOLD, KEPT_MEMORY);
+#endif
+}
+
 void
 worker_begin(WorkerRole role, Datum main_arg)
 {
+	keep_freed_memory();
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();

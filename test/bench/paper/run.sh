@@ -40,6 +40,16 @@ own_server()
 	start_server "$SERVER" "$HERE/paper.conf"
 	sql "CREATE EXTENSION aion"
 	psql -X -q -v ON_ERROR_STOP=1 -f "$HERE/measure.sql"
+	warm_wal
+}
+
+# A server that has been up for a while uses its segments of WAL again, and does not make new ones, which would cost each
+# side as much as it writes. So this makes as many as a checkpoint leaves, min_wal_size.
+warm_wal()
+{
+	for _ in {1..128}; do printf '%s\n' "SELECT pg_logical_emit_message(false, '', '');" "SELECT pg_switch_wal();"; done |
+		psql -X -q -o /dev/null -v ON_ERROR_STOP=1
+	sql CHECKPOINT
 }
 
 # Restarts it with these settings ("name = value"), and no others but those of paper.conf.
