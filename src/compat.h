@@ -91,6 +91,12 @@ compat_vacuum_params_init(VacuumParams *params)
 							pathkeys, required_outer, outerpath, restrictinfo, private)
 #endif
 
+/* 16: counts of a table's rows have other names. */
+#if PG_VERSION_NUM < 160000
+#define live_tuples n_live_tuples
+#define dead_tuples n_dead_tuples
+#endif
+
 /* 16: one function checks the ownership of any kind of object. */
 #if PG_VERSION_NUM < 160000
 #define relation_ownercheck(relid, role) pg_class_ownercheck(relid, role)

@@ -30,7 +30,6 @@
 #include "store/pbucket.h"
 #include "store/yield.h"
 
-#define PBUCKET_NATTS		7
 #define PBUCKET_FEW_BLOCKS	4
 
 static void
@@ -117,8 +116,8 @@ pbucket_writer_begin(const StreamStorage *storage)
 	writer->encoder = block_encoder_create(storage->stored->natts, column_descs(storage->stored),
 										   &writer->memory);
 	writer->output = block_output_begin(writer->encoder, storage->compress);
-	writer->values = palloc(sizeof(Datum) * Max(storage->stored->natts, PBUCKET_NATTS));
-	writer->isnull = palloc(sizeof(bool) * Max(storage->stored->natts, PBUCKET_NATTS));
+	writer->values = palloc(sizeof(Datum) * Max(storage->stored->natts, PBUCKET_COLUMNS));
+	writer->isnull = palloc(sizeof(bool) * Max(storage->stored->natts, PBUCKET_COLUMNS));
 	return writer;
 }
 
@@ -139,8 +138,8 @@ static void
 insert_block(PBucketWriter *writer, const BlockOutputRow *row, bytea *data)
 {
 	MemoryContext old = MemoryContextSwitchTo(writer->block_context);
-	bool		isnull[PBUCKET_NATTS] = {false};
-	Datum		values[PBUCKET_NATTS];
+	bool		isnull[PBUCKET_COLUMNS] = {false};
+	Datum		values[PBUCKET_COLUMNS];
 	HeapTuple	tuple;
 
 	values[0] = Int64GetDatum(row->bucket);

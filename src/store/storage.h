@@ -27,4 +27,7 @@ typedef struct StreamStorage
 	bool		compress;		/* LZ4 for new blocks */
 } StreamStorage;
 
+/* Columns of a table of blocks (pbucket.h). */
+#define PBUCKET_COLUMNS 7
+
 #endif							/* AION_STORAGE_H */

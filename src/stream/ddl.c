@@ -261,6 +261,10 @@ stream_process_utility(PlannedStmt *pstmt, const char *query_string, bool read_o
 
 	if (matters)
 		after_statement(parsetree, watch);
+	/* what the other session's transaction had changed, definitions among it, is in force only now */
+	if (IsA(parsetree, TransactionStmt) &&
+		((TransactionStmt *) parsetree)->kind == TRANS_STMT_COMMIT_PREPARED && stream_wake_hook)
+		stream_wake_hook();
 }
 
 /* A column of a stream is about to be dropped. */

@@ -186,15 +186,22 @@ stream_list(void)
 	return registry_list(GetActiveSnapshot());
 }
 
-/* OID of the index of a p-bucket table. */
+/* OID of the index of a p-bucket table, which has to be as this version of aion makes it. */
 static Oid
 blocks_index(Oid blocks)
 {
 	Relation	rel = table_open(blocks, AccessShareLock);
 	List	   *indexes = RelationGetIndexList(rel);
 	Oid			result = indexes == NIL ? InvalidOid : linitial_oid(indexes);
+	int			ncolumns = RelationGetNumberOfAttributes(rel);
 
 	table_close(rel, AccessShareLock);
+	if (ncolumns != PBUCKET_COLUMNS)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("table \"%s\" of an aion stream has %d columns instead of %d",
+						get_rel_name(blocks), ncolumns, PBUCKET_COLUMNS),
+				 errhint("It must not be altered.")));
 	if (!OidIsValid(result))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),

@@ -47,6 +47,7 @@
 #include "worker/purge_lock.h"
 #include "worker/staging.h"
 #include "worker/table_row.h"
+#include "worker/turnover_vacuum.h"
 #include "worker/worker.h"
 
 #define IDLE_MS 60000			/* then the worker leaves */
@@ -623,6 +624,7 @@ io_run_once(void)
 	PG_TRY();
 	{
 		again = sooner(again, destage_planned(facts, n));
+		turnover_vacuum(facts, n);
 		failures = 0;
 	}
 	PG_CATCH();

@@ -9,17 +9,12 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "nodes/makefuncs.h"
-#include "storage/bufmgr.h"
-#include "storage/lmgr.h"
 #include "utils/hsearch.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "debug_point.h"
 #include "worker/journal_vacuum.h"
+#include "worker/table_vacuum.h"
 
 #define PAUSE_US (USECS_PER_SEC / 2)	/* between two of one journal, at least ... */
 #define PAUSE_FACTOR 4			/* ... and so many times what the last one took */
@@ -36,7 +31,6 @@ typedef struct JournalDead
 } JournalDead;
 
 static HTAB *journals = NULL;
-static MemoryContext vacuum_context = NULL;
 
 /* The entry of a journal, made if need be. */
 static JournalDead *
@@ -74,58 +68,6 @@ journal_vacuum_note(Oid journal, int64 bytes)
 	entry->bytes = bytes > PG_INT64_MAX - entry->bytes ? PG_INT64_MAX : entry->bytes + bytes;
 }
 
-/*
- * VACUUM as autovacuum does it: transactions of its own, no wait for locks. False: someone,
- * perhaps autovacuum, has one that is in the way.
- */
-static bool
-vacuum_table(Oid relid, bool truncate)
-{
-	bool		locked;
-	VacuumParams params;
-	MemoryContext caller = CurrentMemoryContext;
-	List	   *relations;
-	BufferAccessStrategy ring;
-
-	if (vacuum_context == NULL)
-		vacuum_context = AllocSetContextCreate(TopMemoryContext, "aion vacuum",
-											   ALLOCSET_DEFAULT_SIZES);
-	MemoryContextReset(vacuum_context);
-	MemoryContextSwitchTo(vacuum_context);
-	compat_vacuum_params_init(&params);
-	params.options = VACOPT_VACUUM | VACOPT_PROCESS_MAIN | VACOPT_PROCESS_TOAST | VACOPT_SKIP_LOCKED;
-	params.freeze_min_age = -1;
-	params.freeze_table_age = -1;
-	params.multixact_freeze_min_age = -1;
-	params.multixact_freeze_table_age = -1;
-	params.log_min_duration = -1;
-	params.index_cleanup = VACOPTVALUE_AUTO;
-	params.truncate = truncate ? VACOPTVALUE_ENABLED : VACOPTVALUE_DISABLED;
-	params.nworkers = -1;
-	relations = list_make1(makeVacuumRelation(NULL, relid, NIL));
-	/* from 16 on vacuum() makes none itself, and journals would push all else out of shared buffers */
-	ring = GetAccessStrategy(BAS_VACUUM);
-
-	/* vacuum() would say nothing if it left the table out. */
-	StartTransactionCommand();
-	locked = ConditionalLockRelationOid(relid, ShareUpdateExclusiveLock);
-	CommitTransactionCommand();
-	if (!locked)
-	{
-		MemoryContextSwitchTo(caller);
-		return false;
-	}
-
-	StartTransactionCommand();
-	MemoryContextSwitchTo(vacuum_context);
-	PortalContext = vacuum_context; /* parent of vacuum()'s own context; outlives an error harmlessly */
-	vacuum(relations, &params, ring, vacuum_context, true);
-	CommitTransactionCommand();
-	PortalContext = NULL;
-	MemoryContextSwitchTo(caller);
-	return true;
-}
-
 /* ms from now to a time; -1 if that is past, or so far off that the clock must have been set back. */
 static long
 ms_until(TimestampTz then, TimestampTz now, int64 longest)
@@ -152,7 +94,7 @@ journal_vacuum(Oid journal, int64 live)
 
 	DEBUG_POINT("io-before-vacuum");
 	/* Giving back the file's end needs all others off the table for a moment: seldom. */
-	if (!vacuum_table(journal, until_truncate < 0))
+	if (!table_vacuum(journal, until_truncate < 0))
 	{
 		entry->next = now + PAUSE_US;
 		return PAUSE_US / 1000;

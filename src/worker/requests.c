@@ -575,11 +575,13 @@ aion_readmit(PG_FUNCTION_ARGS)
 	request.relation = stream_of_events(table, ids, request.nids);
 	check_stream_owner(request.relation);
 	check_transaction("aion.readmit()", "stream_def", request.relation);
-	if (stream_is_registered(request.relation))
-		request.constraints = check_events(table, request.relation, ids, request.nids);
-	set_aside_close(table);
+	/* it had been, when its events were set aside */
 	if (!stream_is_registered(request.relation))
-		PG_RETURN_VOID();
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("stream \"%s\" is being restored", get_rel_name(request.relation))));
+	request.constraints = check_events(table, request.relation, ids, request.nids);
+	set_aside_close(table);
 	/* it goes with the statement, and with that the request has an end, too */
 	segment = dsm_create(sizeof(int64) * request.nids, 0);
 	memcpy(dsm_segment_address(segment), ids, sizeof(int64) * request.nids);

@@ -131,6 +131,15 @@ run_sql("COMMIT PREPARED 'w'");
 run_sql("SELECT aion.sync('s')");
 is($node->safe_psql('postgres', 'SELECT watermark FROM aion.streams'), '2024-03-01 11:00:00+00', 'W moves with it');
 
+# a definition that comes by way of PREPARE is noticed at its second phase, and not when the scheduler looks anyway
+run_sql(q{BEGIN; CREATE FOREIGN TABLE s2 (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark_interval '5 ms', watermark 'manual');
+	SELECT aion.create_view('v2', 'SELECT count(*) AS n FROM s2', aion.tumbling('1 min'));
+	INSERT INTO s2 VALUES ('2024-03-01 10:00+00'); SELECT aion.advance_watermark('s2', '2024-03-01 11:00+00'); PREPARE TRANSACTION 'stream'});
+my $begin = time;
+run_sql("COMMIT PREPARED 'stream'");
+wait_until($node, 'SELECT n = 1 FROM v2', 'a stream that was made in a prepared transaction works');
+cmp_ok(time - $begin, '<', 30, 'at once');
+
 # an open prepared transaction costs no CPU and holds no worker's transaction open
 run_sql('BEGIN;' . events(10, 0) . "PREPARE TRANSACTION 'open'");
 wait_until($node, q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'aion %' AND (xact_start IS NOT NULL OR backend_xmin IS NOT NULL)},
