@@ -200,7 +200,8 @@ statement_matters(Node *parsetree)
 		default:
 			return false;
 	}
-	return !IsBinaryUpgrade && extension_installed();
+	/* the server refuses them all in a read-only transaction, and with that on a standby */
+	return !XactReadOnly && !IsBinaryUpgrade && extension_installed();
 }
 
 /* What is to be done once the server has executed the statement. */

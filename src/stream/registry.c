@@ -360,6 +360,14 @@ stream_check_home(const StreamInfo *info)
 				 errhint("Drop the stream and create it again.")));
 }
 
+/* See stream.h. Not a part of the entry: promotion invalidates nothing. */
+bool
+stream_out_of_reach(const StreamInfo *info)
+{
+	return info->has_storage && RecoveryInProgress() &&
+		get_rel_persistence(info->storage.journal) == RELPERSISTENCE_UNLOGGED;
+}
+
 /* See stream.h. */
 const StreamInfo *
 stream_register(Oid relid, int64 bucket_width)

@@ -61,6 +61,12 @@ stream_get_foreign_rel_size(PlannerInfo *root, RelOptInfo *baserel, Oid relid)
 	double		journal_bytes = 0;
 	double		block_bytes = 0;
 
+	/* as the server refuses unlogged tables */
+	if (stream_out_of_reach(info))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot access stream \"%s\" during recovery", get_rel_name(relid)),
+				 errdetail("It is not durable: its events are not logged, so a standby does not have them.")));
 	if (info->has_storage)
 	{
 		journal_bytes = table_pages(info->storage.journal) * BLCKSZ;

@@ -73,6 +73,9 @@ extern const StreamInfo *stream_lookup(Oid relid, bool missing_ok);
 /* Errors out if the stream's events are not in this database but in the one that it was copied or dumped from. */
 extern void stream_check_home(const StreamInfo *info);
 
+/* True if the stream's events can't be read here: not being logged, they are not on a standby. */
+extern bool stream_out_of_reach(const StreamInfo *info);
+
 /* True if relid is a foreign table of the wrapper "aion". */
 extern bool stream_is_stream(Oid relid);
 

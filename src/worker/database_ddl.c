@@ -146,8 +146,8 @@ database_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_t
 {
 	char	   *name = needed_database(pstmt->utilityStmt);
 
-	/* In a transaction block all but a renaming are refused anyway. */
-	if (name != NULL && control_available() &&
+	/* In a transaction block all but a renaming are refused anyway, in a read-only one, as on a standby, all are. */
+	if (name != NULL && control_available() && !XactReadOnly &&
 		(IsA(pstmt->utilityStmt, RenameStmt) ||
 		 !IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL)))
 	{

@@ -206,7 +206,7 @@ aion_bucket_list(PG_FUNCTION_ARGS)
 
 		LockRelationOid(stream, AccessShareLock);
 		info = stream_is_stream(stream) ? stream_lookup(stream, true) : NULL;
-		if (info == NULL || !info->has_storage ||
+		if (info == NULL || !info->has_storage || stream_out_of_reach(info) ||
 			pg_class_aclmask(stream, GetUserId(), ACL_ALL_RIGHTS_RELATION, ACLMASK_ANY) == 0)
 		{
 			UnlockRelationOid(stream, AccessShareLock);

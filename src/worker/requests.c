@@ -137,6 +137,18 @@ check_view_owner(Oid view)
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_VIEW, get_rel_name(view));
 }
 
+/* On a standby there is no worker to ask. */
+static void
+check_recovery(const char *function)
+{
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("cannot execute %s during recovery", function),
+				 errdetail("aion's workers run on the primary."),
+				 errhint("Call it there; what comes of it shows here once it is replayed.")));
+}
+
 /*
  * The scheduler can't see what this transaction has done, and would wait for locks
  * that it holds: so a transaction that wrote to a stream, made what is asked for, or
@@ -148,7 +160,7 @@ check_transaction(const char *function, const char *table, Oid relid)
 	Oid			locked;
 
 	control_require();
-	PreventCommandDuringRecovery(function);
+	check_recovery(function);
 	if (stream_transaction_has_written())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -391,7 +403,7 @@ aion_stage(PG_FUNCTION_ARGS)
 
 	check_stream_owner(stream);
 	control_require();
-	PreventCommandDuringRecovery("aion.stage()");
+	check_recovery("aion.stage()");
 	if (end <= start)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -565,7 +577,7 @@ aion_readmit(PG_FUNCTION_ARGS)
 	SetAsideTable *table;
 	dsm_segment *segment;
 
-	PreventCommandDuringRecovery("aion.readmit()");
+	check_recovery("aion.readmit()");
 	PreventCommandIfReadOnly("aion.readmit()");
 	if (request.nids == 0)
 		PG_RETURN_VOID();
