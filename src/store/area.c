@@ -115,6 +115,7 @@ area_initialize(const AreaLayout *layout)
 	area->nhash = layout->nhash;
 	area->npages = layout->npages;
 	area->nfree_pages = layout->npages;
+	area->nfree_buckets = layout->nbuckets;
 
 	INIT_FREE_LIST(area_inbox, layout->ninbox, next);
 	INIT_FREE_LIST(area_buckets, layout->nbuckets, next);
@@ -325,14 +326,24 @@ area_free_inbox(int32 inbox)
 int32
 area_alloc_bucket(void)
 {
-	return list_take(&area->free_bucket, &area_buckets->next, sizeof(MBucket), NULL);
+	return list_take(&area->free_bucket, &area_buckets->next, sizeof(MBucket), &area->nfree_buckets);
 }
 
 void
 area_free_bucket(int32 bucket)
 {
 	area_buckets[bucket].slot = AREA_NONE;
-	list_give(&area->free_bucket, &area_buckets->next, sizeof(MBucket), NULL, bucket);
+	list_give(&area->free_bucket, &area_buckets->next, sizeof(MBucket), &area->nfree_buckets, bucket);
+}
+
+/*
+ * True if there may be no entry for a bucket though there is a page for it, each taking a page at least. Read
+ * without the spinlock: it need not be exact.
+ */
+bool
+area_short_of_buckets(void)
+{
+	return area->nfree_buckets < area->nfree_pages;
 }
 
 int32

@@ -197,6 +197,7 @@ typedef struct AreaHeader
 	int32		nfree_pages;
 	int32		free_inbox;
 	int32		free_bucket;
+	int32		nfree_buckets;
 	int32		free_staged;
 	bool		slots_exhausted;	/* a stream once got no slot; under the slots lock */
 	/* constant after start */
@@ -238,6 +239,7 @@ extern int32 area_alloc_inbox(void);
 extern void area_free_inbox(int32 inbox);
 extern int32 area_alloc_bucket(void);
 extern void area_free_bucket(int32 bucket);
+extern bool area_short_of_buckets(void);
 extern int32 area_alloc_staged(void);
 extern void area_free_staged(int32 staged);
 extern FullTransactionId area_full_xid(TransactionId xid);

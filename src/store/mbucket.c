@@ -561,7 +561,7 @@ is_unused(MBucket *bucket, FullTransactionId horizon)
 		pg_atomic_read_u32(&bucket->pins) == 0 &&
 		((FullTransactionIdPrecedes(bucket->freed_by.destage, horizon) &&
 		  FullTransactionIdPrecedes(bucket->freed_by.set_aside, horizon)) ||
-		 area->free_bucket == AREA_NONE);
+		 area_short_of_buckets());
 }
 
 /*
