@@ -314,6 +314,19 @@ refuse_relation(Oid relid)
 			 errdetail("A stream is a foreign table on server \"aion\".")));
 }
 
+/*
+ * True if an entry, though valid, is behind: the stream's registration has been committed, so that a snapshot may
+ * show its first events, but the invalidation, which follows the commit, has not been sent yet. No lock
+ * orders the two for who only reads.
+ */
+static bool
+is_behind(const StreamInfo *info)
+{
+	RegistryEntry entry;
+
+	return !info->has_storage && registry_read(info->relid, &entry) && entry.here;
+}
+
 /* See stream.h. */
 const StreamInfo *
 stream_lookup(Oid relid, bool missing_ok)
@@ -322,7 +335,7 @@ stream_lookup(Oid relid, bool missing_ok)
 	Relation	rel;
 	StreamInfo *info;
 
-	if (entry != NULL && entry->valid)
+	if (entry != NULL && entry->valid && !is_behind(entry->info))
 		return entry->info;
 
 	free_retired();
@@ -438,6 +451,8 @@ transaction_ended(XactEvent event, void *arg)
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
 		return;
 	retired_are_old = true;
+	if (event == XACT_EVENT_COMMIT && definitions_changed)
+		DEBUG_POINT("definitions-committed");
 	if (event != XACT_EVENT_COMMIT)
 		definitions_changed = false;
 }

@@ -10,6 +10,7 @@ use Aion;
 use IPC::Run ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Session;
 use Test::More;
 
 # little memory, so that events are in memory, in the journal alone, and in blocks
@@ -117,6 +118,19 @@ is($node->safe_psql('postgres', '(SELECT at, v, pad FROM s EXCEPT ALL TABLE plai
 kill_server($node);
 is($node->safe_psql('postgres', '(SELECT at, v, pad FROM s EXCEPT ALL TABLE plain) UNION ALL (TABLE plain EXCEPT ALL SELECT at, v, pad FROM s)'), '', 'and after a crash');
 unlike(slurp_file($node->logfile, $log), qr/ERROR|PANIC|TRAP/, 'no error in the log');
+
+# The first events of a stream show as soon as those of a table do, though who knows the stream is not told yet that it has
+# storage.
+$node->safe_psql('postgres', q{CREATE TABLE plain_first (id int, at timestamptz NOT NULL); CREATE FOREIGN TABLE s_first (id int, at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at')});
+my ($reader, $writer) = map { Session->new($node) } 1 .. 2;
+is($reader->must('SELECT (SELECT count(*) FROM plain_first), (SELECT count(*) FROM s_first)'), '0|0', 'a stream that is empty');
+arm_fault($node, 'definitions-committed', 'wait');
+$writer->send(q{BEGIN; INSERT INTO plain_first VALUES (1, '2024-03-01'); INSERT INTO s_first TABLE plain_first; COMMIT});
+wait_for_fault($node, 'definitions-committed');
+is($reader->must('SELECT (SELECT count(*) FROM plain_first), (SELECT count(*) FROM s_first)'), '1|1', 'its first event is seen when the transaction is');
+release_fault($node, 'definitions-committed');
+ok($writer->result->{ok}, 'which ends');
+$_->close for $reader, $writer;
 
 $node->stop;
 done_testing();
