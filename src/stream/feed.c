@@ -17,16 +17,19 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
+#include "nodes/makefuncs.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/varlena.h"
 
 #include "stream/registry.h"
 
@@ -105,13 +108,23 @@ check_call(FunctionCallInfo fcinfo)
 						data->tg_trigger->tgname)));
 }
 
-/* The stream that the trigger names, found as any name is. */
+/*
+ * The stream that the trigger names, found as any name is. One without a schema that is not found is
+ * looked for in the table's: subscriptions apply rows with an empty search_path.
+ */
 static Oid
 target_stream(TriggerData *data)
 {
-	Oid			stream = DatumGetObjectId(DirectFunctionCall1(regclassin,
-															  CStringGetDatum(data->tg_trigger->tgargs[0])));
+	const char *argument = data->tg_trigger->tgargs[0];
+	RangeVar   *name = makeRangeVarFromNameList(textToQualifiedNameList(cstring_to_text(argument)));
+	Oid			stream = RangeVarGetRelid(name, NoLock, true);
 
+	if (!OidIsValid(stream) && name->schemaname == NULL)
+		stream = get_relname_relid(name->relname, RelationGetNamespace(data->tg_relation));
+	if (!OidIsValid(stream))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"%s\" does not exist", argument)));
 	(void) stream_lookup(stream, false);
 	if (stream == RelationGetRelid(data->tg_relation))
 		ereport(ERROR,
