@@ -210,6 +210,13 @@ sql('DROP DATABASE other');
 catch_up($primary, @standbys);
 is(sql(q{SELECT count(*) FROM pg_database WHERE datname = 'other'}, $standby), '0', 'dropped there as well');
 
+# ---- a standby that does not load the library at its start ----------------------------------------------------------------------------------
+
+$cascading->append_conf('postgresql.conf', q{shared_preload_libraries = ''});
+$cascading->restart;
+like(error_of($cascading, 'TABLE fresh'), qr/55000: aion is not loaded at server start.*HINT: .*shared_preload_libraries/s, 'streams can not be read then');
+is(sql('TABLE loose_v', $cascading), sql('TABLE loose_v'), 'results can');
+
 # ---- what holds back the primary's horizon does not hold its memory ---------------------------------------------------------------------------
 
 memory_is_free($primary, 'memory is free');

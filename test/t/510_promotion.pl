@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Schedule qw(compare);
 use Session;
 use Test::More;
-use Twin qw(@VIEWS catch_up define_twins exact same_events start_load stop_load write_sql);
+use Twin qw(catch_up define_twins exact write_sql);
 
 my $primary = new_node('primary', init => [ allows_streaming => 1 ],
 	conf => "aion.memory = '4MB'\naion.late_interval = '20ms'\nautovacuum = off\nwal_keep_size = '1GB'");
@@ -156,64 +156,6 @@ for my $point (qw(readmit-written readmit-before-commit readmit-committed))
 	promote_at($point, e => 1, committed => ($point =~ /committed/ ? 1 : 0), statements => sub { set_aside(), q{SELECT aion.readmit(VARIADIC ARRAY(SELECT id FROM aion.expired WHERE stream = 'e'::regclass AND event_time > } . at('00:00') . '))' },
 		done => sub { q{UPDATE p_e SET counts = true WHERE at BETWEEN } . at('10:08') . ' AND ' . at('10:09') });
 }
-# ---- what is open while a server is promoted -----------------------------------------------------------------------------
-
-# Prepared transactions: one larger than its share of memory is in the journal alone, on the standby all are.
-my $standby = new_standby();
-my $minute = 6 * $number;
-sql('BEGIN;' . write_sql(100, $minute) . "; PREPARE TRANSACTION 'small'");
-sql('BEGIN;' . write_sql(20000, $minute - 300) . "; PREPARE TRANSACTION 'large'");
-sql('BEGIN;' . write_sql(100, $minute) . "; PREPARE TRANSACTION 'undone'");
-catch_up($primary, $standby);
-# a reader whose snapshot was taken in recovery
-my $reader = Session->new($standby);
-$reader->must('BEGIN ISOLATION LEVEL REPEATABLE READ');
-my $seen = $reader->must('SELECT count(*), sum(id) FROM p');
-$reader->must('DECLARE c CURSOR FOR SELECT id FROM s');
-$reader->must('FETCH 10 FROM c');
-$standby->promote;
-exact($standby, 'promoted with prepared transactions');
-for my $node ($standby, $primary)
-{
-	sql($_, $node) for q{COMMIT PREPARED 'small'}, q{COMMIT PREPARED 'large'}, q{ROLLBACK PREPARED 'undone'};
-}
-exact($standby, 'prepared transactions that were finished after a promotion');
-my @more = (write_sql(300, $minute - 200), q{SELECT aion.sync('s')}, q{SELECT aion.destage('s')}, write_sql(300, $minute + 4));
-sql($_, $standby) for @more;
-is($reader->must('SELECT count(*), sum(id) FROM s'), $seen, 'a snapshot that was taken before a promotion sees the same after it');
-is($reader->must('MOVE ALL IN c; SELECT count(*), sum(id) FROM s'), $seen, 'and again');
-$reader->must('COMMIT');
-is($reader->must('SELECT count(*), sum(id) FROM s'), $reader->must('SELECT count(*), sum(id) FROM p'), 'the next one sees all');
-# the session can write now
-$reader->must(write_sql(10, $minute));
-$reader->must(q{SELECT aion.sync('s')});
-$reader->close;
-exact($standby, 'a session that was there before');
-$standby->stop('immediate');
-$standby->start;
-exact($standby, 'a crash after a promotion');
-$standby->stop;
-
-# A stream that is not durable is as after a crash.
-sql(q{
-	CREATE FOREIGN TABLE u (id int, at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', durable 'off', watermark 'manual');
-	SELECT aion.create_view('u_v', 'SELECT count(*) AS n FROM u', aion.tumbling('10 min'));
-	INSERT INTO u SELECT g, timestamptz '2024-03-01 10:00+00' + g * interval '1 min' FROM generate_series(0, 29) g;
-	SELECT aion.advance_watermark('u', '2024-03-01 10:15+00')});
-sql(q{SELECT aion.sync('u')});
-$standby = new_standby();
-catch_up($primary, $standby);
-$standby->promote;
-sql(q{SELECT aion.sync('u')}, $standby);
-is(sql('SELECT count(*) FROM u', $standby), '0', 'not durable: events are lost by a promotion');
-is(sql(q{SELECT watermark, events FROM aion.streams WHERE stream = 'u'::regclass}, $standby), '2024-03-01 10:15:00+00|30', 'not durable: W and counter stay');
-is(sql(q{SELECT state, incomplete_reason FROM aion.windows WHERE view = 'u_v'::regclass}, $standby), 'incomplete|state lost', 'not durable: windows');
-sql(q{INSERT INTO u VALUES (100, '2024-03-01 10:05+00'), (101, '2024-03-01 10:16+00')}, $standby);
-sql(q{SELECT aion.sync('u', late => true); SELECT aion.refresh('u_v')}, $standby);
-is(sql('SELECT window_start, n FROM u_v ORDER BY 1', $standby), "2024-03-01 10:00:00+00|10\n2024-03-01 10:10:00+00|1", 'not durable: a fired window keeps its result, the others begin anew');
-exact($standby, 'beside a stream that is not durable');
-$standby->stop;
-
 exact($primary, 'the primary, in the end');
 exact_e($primary, 'the primary, in the end');
 
