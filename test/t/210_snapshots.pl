@@ -127,8 +127,10 @@ is($reader->must('SELECT (SELECT count(*) FROM plain_first), (SELECT count(*) FR
 arm_fault($node, 'definitions-committed', 'wait');
 $writer->send(q{BEGIN; INSERT INTO plain_first VALUES (1, '2024-03-01'); INSERT INTO s_first TABLE plain_first; COMMIT});
 wait_for_fault($node, 'definitions-committed');
-is($reader->must('SELECT (SELECT count(*) FROM plain_first), (SELECT count(*) FROM s_first)'), '1|1', 'its first event is seen when the transaction is');
+$reader->send('SELECT (SELECT count(*) FROM plain_first), (SELECT count(*) FROM s_first)');
+wait_until($node, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $reader->{backend}", 'who sees the transaction waits until its commit is through');
 release_fault($node, 'definitions-committed');
+is($reader->result->{out}, '1|1', 'and sees its first event');
 ok($writer->result->{ok}, 'which ends');
 $_->close for $reader, $writer;
 
