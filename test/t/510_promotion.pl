@@ -128,8 +128,8 @@ for my $point (qw(destage-blocks-written destage-journal-deleted io-before-commi
 {
 	promote_at($point, statements => sub { write_sql(200, minute()), sync('s'), q{SELECT aion.destage('s')} });
 }
-# more than memory takes
-promote_at('fold-written', statements => sub { write_sql(20000, minute() - 300) });
+# more than a transaction gets of memory
+promote_at('fold-written', statements => sub { write_sql(20000, minute() - 300) . q{; SELECT aion.destage('s')} });
 for my $point (qw(pass-before-commit pass-committed fire-inserted fire-counted fire-committed))
 {
 	promote_at($point, statements => sub { write_sql(100, minute()), sync('s'), write_sql(200, minute() + 5) });
