@@ -50,6 +50,19 @@ view_qualified_name(Oid relid)
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
 }
 
+/*
+ * A condition on the bounds of windows in a table of results, $1 the start and $2 the end, under the names that
+ * these columns have now: the table's owner may rename them. Both bounds are compared, because at the ends of the
+ * range of timestamps one of them alone may be another window's. Palloc'd.
+ */
+char *
+view_results_condition(Oid results, const char *operator)
+{
+	return psprintf("%s %s $1 AND %s %s $2",
+					quote_identifier(get_attname(results, RESULTS_START_ATTNUM, false)), operator,
+					quote_identifier(get_attname(results, RESULTS_END_ATTNUM, false)), operator);
+}
+
 /* True if a relation or type of that name exists in the schema. */
 static bool
 name_taken(const char *name, Oid schema)

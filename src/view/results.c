@@ -294,11 +294,7 @@ name_rows(Oid definition, Tuplestorestate *store)
 		elog(ERROR, "could not register the rows of a firing");
 }
 
-/*
- * Deletes the window's rows and inserts those of "store". Both bounds are
- * compared: at the ends of the range of timestamps one of them alone may be
- * another window's.
- */
+/* Deletes the window's rows and inserts those of "store". */
 static void
 write_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime end,
 		   Tuplestorestate *store)
@@ -308,8 +304,8 @@ write_rows(const ViewRow *row, ViewPlans *plans, EventTime start, EventTime end,
 	Oid			time_type = TupleDescAttr(RelationGetDescr(results), RESULTS_START_ATTNUM - 1)->atttypid;
 	Oid			argtypes[2] = {time_type, time_type};
 	char	   *insert = insert_statement(results, definition);
-	char	   *erase = psprintf("DELETE FROM %s WHERE window_start = $1 AND window_end = $2",
-								 view_qualified_name(row->results));
+	char	   *erase = psprintf("DELETE FROM %s WHERE %s", view_qualified_name(row->results),
+								 view_results_condition(row->results, "="));
 
 	table_close(definition, NoLock);
 	table_close(results, NoLock);

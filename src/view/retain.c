@@ -89,20 +89,19 @@ static void
 delete_rows(const ViewRow *row, Removal *removal)
 {
 	char	   *results = view_qualified_name(row->results);
+	const char *start = quote_identifier(get_attname(row->results, RESULTS_START_ATTNUM, false));
+	char	   *condition = view_results_condition(row->results, "<=");
 	EventTime	last_end = window_end(&row->window, removal->last_start);
 	Oid			type = get_atttype(row->results, RESULTS_START_ATTNUM);
 	Oid			types[2] = {type, type};
 	Datum		values[2];
 	EventTime	cut;
 
-	/*
-	 * Timestamp and timestamptz alike: microseconds, the former meaning UTC. Both bounds are compared:
-	 * at the ends of the range one of them alone may be another window's.
-	 */
+	/* timestamp and timestamptz alike: microseconds, the former meaning UTC */
 	values[0] = Int64GetDatum(event_time_clamp(removal->last_start));
 	values[1] = Int64GetDatum(event_time_clamp(last_end));
-	(void) run(psprintf("SELECT window_start FROM %s WHERE window_start <= $1 AND window_end <= $2"
-						" ORDER BY window_start OFFSET %d LIMIT 1", results, ROWS_AT_A_TIME - 1),
+	(void) run(psprintf("SELECT %s FROM %s WHERE %s ORDER BY %s OFFSET %d LIMIT 1", start, results,
+						condition, start, ROWS_AT_A_TIME - 1),
 			   types, values, true, SPI_OK_SELECT);
 	cut = result_time();
 	if (cut != EVENT_TIME_NEVER)
@@ -110,7 +109,7 @@ delete_rows(const ViewRow *row, Removal *removal)
 		removal->last_start = cut;
 		values[0] = Int64GetDatum(cut);
 	}
-	(void) run(psprintf("DELETE FROM %s WHERE window_start <= $1 AND window_end <= $2", results),
+	(void) run(psprintf("DELETE FROM %s WHERE %s", results, condition),
 			   types, values, false, SPI_OK_DELETE);
 	removal->removed = removal->last_start;
 	DEBUG_POINT("retain-deleted");

@@ -38,6 +38,7 @@ enum
 /* The columns that precede the query's own in a results table: hidden key, window_start, window_end. */
 #define RESULTS_KEY_ATTNUM		1
 #define RESULTS_START_ATTNUM	2
+#define RESULTS_END_ATTNUM		3
 #define RESULTS_FIRST_ATTNUM	4
 
 /* A row of aion.view_def as it stands, without the stream's defaults. */
@@ -99,6 +100,7 @@ extern Oid	view_make_results(Oid view_schema, const char *view_name, Oid definit
 extern Oid	view_make_view(Oid schema, const char *view_name, Oid results);
 extern void view_record_dependencies(const ViewRelations *relations, Oid stream);
 extern char *view_qualified_name(Oid relid);
+extern char *view_results_condition(Oid results, const char *operator);
 
 /* identity.c */
 typedef struct OwnerContext
