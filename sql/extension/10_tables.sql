@@ -1,6 +1,9 @@
 /* Loaded by CREATE EXTENSION only. */
 \echo Use "CREATE EXTENSION aion" to load this file. \quit
 
+/* Names and operators mean the server's, whatever somebody may have put in schema aion before. */
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 /*
  * Tables that hold what must survive a restart. They are written by aion's C
  * code and workers alone; users read the inspection views. Whatever names a

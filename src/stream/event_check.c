@@ -3,8 +3,8 @@
  *	  Packed events, checked against the constraints that their stream has now.
  *
  * For events that come from somewhere else than an INSERT, and that may be older than a
- * constraint. The errors are those of an INSERT. Expressions are executed as the current
- * user: no worker does this.
+ * constraint. The errors are those of an INSERT. Expressions are executed as the stream's
+ * owner, in a user's session: no worker does this.
  */
 #include "postgres.h"
 
@@ -23,6 +23,7 @@ struct EventCheck
 	EState	   *estate;
 	ResultRelInfo *rel_info;
 	EventReader *reader;
+	StreamOwnerSave save;
 };
 
 EventCheck *
@@ -34,6 +35,7 @@ event_check_begin(Relation rel, const StreamInfo *info)
 	check->rel_info = makeNode(ResultRelInfo);
 	InitResultRelInfo(check->rel_info, rel, 0, NULL, 0);
 	check->reader = event_reader_create(info, RelationGetDescr(rel));
+	stream_become_owner(info->relid, &check->save);
 	return check;
 }
 
@@ -55,6 +57,7 @@ event_check(EventCheck *check, const Event *event)
 void
 event_check_end(EventCheck *check)
 {
+	stream_become_self(&check->save);
 	event_reader_free(check->reader);
 	FreeExecutorState(check->estate);
 	pfree(check);

@@ -16,7 +16,6 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_constraint.h"
 #include "executor/spi.h"
-#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -31,8 +30,9 @@
 #include "stream/registry.h"
 
 /*
- * True if an event of the stream satisfies "condition", an SQL expression with
- * qualified names. Sees what is committed now, and the transaction's own events.
+ * True if an event of the stream satisfies "condition", an SQL expression in which
+ * all names are qualified but those of pg_catalog. Sees what is committed now, and
+ * the transaction's own events.
  */
 static bool
 any_event(Relation rel, const char *condition)
@@ -40,17 +40,13 @@ any_event(Relation rel, const char *condition)
 	char	   *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 												  RelationGetRelationName(rel));
 	char	   *sql = psprintf("SELECT 1 FROM ONLY %s WHERE %s LIMIT 1", name, condition);
-	Oid			user;
-	int			sec_context;
-	int			level;
+	StreamOwnerSave save;
 	SPIPlanPtr	plan;
 	bool		found;
 
-	GetUserIdAndSecContext(&user, &sec_context);
-	SetUserIdAndSecContext(rel->rd_rel->relowner,
-						   sec_context | SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION);
-	level = NewGUCNestLevel();
+	stream_become_owner(RelationGetRelid(rel), &save);
+	/* Operators are written without a schema where they are the server's, and must be. */
+	extension_pin("search_path", "pg_catalog, pg_temp");
 	/* Or the planner would believe the constraint that is to be checked. */
 	extension_pin("constraint_exclusion", "off");
 
@@ -66,8 +62,7 @@ any_event(Relation rel, const char *condition)
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
 
-	AtEOXact_GUC(false, level);
-	SetUserIdAndSecContext(user, sec_context);
+	stream_become_self(&save);
 
 	return found;
 }

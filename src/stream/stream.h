@@ -154,12 +154,24 @@ extern void stream_window_set(StreamWindow *window);	/* which stays the caller's
 extern void stream_window_unset(void);	/* safe to call when none is set */
 extern StreamWindow *stream_window_get(Oid stream); /* InvalidOid: of whichever; NULL: none */
 
+/* owner.c: acting as the stream's owner, where code of his is run that somebody else comes upon */
+typedef struct StreamOwnerSave
+{
+	Oid			user;
+	int			sec_context;
+	int			guc_level;
+} StreamOwnerSave;
+
+extern void stream_become_owner(Oid stream, StreamOwnerSave *save);
+extern void stream_become_self(const StreamOwnerSave *save);
+
 /* unpack.c: a packed event as json, names of its stored columns as keys (pinned, locale-free output). */
 extern Datum stream_event_to_jsonb(const StreamInfo *stream, const Event *event);
 
 /*
  * event_check.c: packed events, checked against the stream's constraints as INSERT does it, with its errors.
- * The caller keeps a lock on the stream, and leaves the rest to the end of the transaction after an error.
+ * The caller keeps a lock on the stream, and leaves the rest to the end of the transaction after an error. He acts as
+ * the stream's owner from begin to end.
  */
 typedef struct EventCheck EventCheck;
 extern EventCheck *event_check_begin(Relation rel, const StreamInfo *info);

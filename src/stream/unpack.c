@@ -168,12 +168,17 @@ stream_event_to_jsonb(const StreamInfo *info, const Event *event)
 {
 	TupleDesc	row_desc = lookup_rowtype_tupdesc_copy(get_rel_type_id(info->relid), -1);
 	EventReader *reader = event_reader_create(info, row_desc);
-	int			guc_level = extension_pin_output();
+	StreamOwnerSave save;
+	int			guc_level;
 	Datum		json;
 
+	/* types of the owner's have casts to json, and checks */
+	stream_become_owner(info->relid, &save);
+	guc_level = extension_pin_output();
 	json = DirectFunctionCall1(row_to_json, ExecFetchSlotHeapTupleDatum(event_reader_row(reader, event)));
 	json = DirectFunctionCall1(jsonb_in, CStringGetDatum(TextDatumGetCString(json)));
 	AtEOXact_GUC(true, guc_level);
+	stream_become_self(&save);
 	/* not null, as they are in the row, but not part of the event */
 	for (int i = 0; i < row_desc->natts; i++)
 		if (attribute_is_virtual(TupleDescAttr(row_desc, i)))

@@ -277,6 +277,7 @@ create_view(const ViewRequest *request, Oid schema)
 
 	view_check_columns(raw, request->query);
 	relations.definition = view_make_definition(schema, name, raw, request->query);
+	view_check_persistent(relations.definition);
 	stream = view_check_definition(view_qualified_name(relations.definition), name);
 
 	LockRelationOid(stream, RowExclusiveLock);

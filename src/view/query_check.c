@@ -5,20 +5,29 @@
  * A query is checked in two steps.  First as written: exactly one SELECT, with
  * names for its columns that can stand in a table beside the window's.  Then
  * as it will run, "SELECT * FROM definition" with all views in it expanded:
- * exactly one stream, and nothing that could make a later firing give another
- * answer for the same events.  A function's body is not looked into: what it
- * is declared to be is believed, as the server does.
+ * exactly one stream, nothing that ends with the session, and nothing that could
+ * make a later firing give another answer for the same events.  A function's body
+ * is not looked into: what it is declared to be is believed, as the server does.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/stratnum.h"
 #include "access/table.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_rewrite.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/analyze.h"
 #include "parser/parse_relation.h"
 #include "parser/parser.h"
+#include "rewrite/rewriteSupport.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -158,6 +167,60 @@ view_check_columns(RawStmt *raw, const char *query)
 		check_column(column, previous);
 		previous = lappend(previous, column);
 	}
+}
+
+/* True if the object is in a schema of temporary objects. */
+static bool
+is_temporary(Oid class_id, Oid object)
+{
+	AttrNumber	att = is_objectclass_supported(class_id) ? get_object_attnum_namespace(class_id) : InvalidAttrNumber;
+	bool		isnull = true;
+	Datum		schema = (Datum) 0;
+	Relation	catalog;
+	HeapTuple	tuple;
+
+	if (att == InvalidAttrNumber)
+		return false;
+	catalog = table_open(class_id, AccessShareLock);
+	tuple = get_catalog_object_by_oid(catalog, get_object_attnum_oid(class_id), object);
+	if (HeapTupleIsValid(tuple))
+		schema = heap_getattr(tuple, att, RelationGetDescr(catalog), &isnull);
+	table_close(catalog, AccessShareLock);
+	return !isnull && isAnyTempNamespace(DatumGetObjectId(schema));
+}
+
+/*
+ * Refuses a definition that uses a temporary function, type or operator: the server would drop the view at
+ * the end of the session. Temporary tables were refused before.
+ */
+void
+view_check_persistent(Oid definition)
+{
+	Relation	pg_depend = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RewriteRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(get_rewrite_oid(definition, ViewSelectRuleName, false)));
+	scan = systable_beginscan(pg_depend, DependDependerIndexId, true, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend row = (Form_pg_depend) GETSTRUCT(tuple);
+		ObjectAddress used;
+
+		if (!is_temporary(row->refclassid, row->refobjid))
+			continue;
+		ObjectAddressSet(used, row->refclassid, row->refobjid);
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("a continuous view must not use temporary objects"),
+				 errdetail("Its query uses %s.", getObjectDescription(&used, false))));
+	}
+	systable_endscan(scan);
+	table_close(pg_depend, AccessShareLock);
 }
 
 /* Does what the function returns depend on when the query runs, though it is declared stable? */

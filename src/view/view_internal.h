@@ -85,6 +85,7 @@ extern void view_push_query_context(ErrorContextCallback *callback, const char *
 extern void view_pop_query_context(const ErrorContextCallback *callback);
 extern RawStmt *view_parse_query(const char *query);
 extern void view_check_columns(RawStmt *raw, const char *query);
+extern void view_check_persistent(Oid definition);
 extern Oid	view_check_definition(const char *definition_name, const char *view_name);
 
 /* relations.c */

@@ -42,6 +42,7 @@
 #include "worker/set_aside.h"
 #include "worker/staging.h"
 #include "worker/table_row.h"
+#include "worker/worker.h"
 
 /* ---- checks ---- */
 
@@ -149,6 +150,17 @@ check_recovery(const char *function)
 				 errhint("Call it there; what comes of it shows here once it is replayed.")));
 }
 
+/* A worker that executes a view's query, or a trigger on its results, is itself what the function would wait for. */
+static void
+check_not_worker(const char *function)
+{
+	if (worker_here())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s cannot be called while a continuous view is executed", function),
+				 errdetail("It would wait for the worker that calls it.")));
+}
+
 /*
  * The scheduler can't see what this transaction has done, and would wait for locks
  * that it holds: so a transaction that wrote to a stream, made what is asked for, or
@@ -161,6 +173,7 @@ check_transaction(const char *function, const char *table, Oid relid)
 
 	control_require();
 	check_recovery(function);
+	check_not_worker(function);
 	if (stream_transaction_has_written())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -404,6 +417,7 @@ aion_stage(PG_FUNCTION_ARGS)
 	check_stream_owner(stream);
 	control_require();
 	check_recovery("aion.stage()");
+	check_not_worker("aion.stage()");
 	if (end <= start)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

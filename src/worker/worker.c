@@ -292,6 +292,12 @@ worker_terminate(Oid database)
 
 /* ---- being one ---- */
 
+bool
+worker_here(void)
+{
+	return my_slot != NULL;
+}
+
 /*
  * Exit callback, the last thing a worker does in shared memory but for leaving
  * the list of processes: its transaction is over.

@@ -87,6 +87,9 @@ extern void worker_state(const char *state);
  */
 extern long worker_error(int *failures);
 
+/* True in a worker, also while it runs a user's code. */
+extern bool worker_here(void);
+
 /* Main functions (bgw_function_name). */
 extern PGDLLEXPORT void aion_launcher_main(Datum main_arg);
 extern PGDLLEXPORT void aion_scheduler_main(Datum main_arg);	/* scheduler.c */
