@@ -209,7 +209,7 @@ CREATE VIEW aion.buckets AS
 	SELECT stream, bucket_start, bucket_end, state, memory_events, memory_bytes,
 		   disk_events, disk_bytes, journal_events, staged_bytes
 	  FROM aion.bucket_list();
-COMMENT ON VIEW aion.buckets IS 'buckets that hold events: where they are and what they take';
+COMMENT ON VIEW aion.buckets IS 'buckets that hold events: where they are and what they take; without streams that somebody is changing';
 COMMENT ON COLUMN aion.buckets.state IS 'filling; past: it goes, or went, to compressed blocks; staged: past, and blocks are copied to memory; purging: its events are removed';
 COMMENT ON COLUMN aion.buckets.memory_events IS 'events in shared memory, also of transactions in progress';
 COMMENT ON COLUMN aion.buckets.memory_bytes IS 'bytes of shared memory, in whole pages';

@@ -32,6 +32,7 @@
 #include "stream/extension.h"
 #include "stream/stream.h"
 #include "time/bucket.h"
+#include "worker/access.h"
 #include "worker/control.h"
 #include "worker/set_aside.h"
 
@@ -190,7 +191,7 @@ put_stream_buckets(ReturnSetInfo *rsinfo, const StreamStorage *storage)
 
 PG_FUNCTION_INFO_V1(aion_bucket_list);
 
-/* aion.bucket_list(): buckets of all streams on which the user has any privilege */
+/* aion.bucket_list(): buckets of all streams on which the user has any privilege, but those being changed by another */
 Datum
 aion_bucket_list(PG_FUNCTION_ARGS)
 {
@@ -204,10 +205,11 @@ aion_bucket_list(PG_FUNCTION_ARGS)
 		const StreamInfo *info;
 		StreamStorage storage;
 
-		LockRelationOid(stream, AccessShareLock);
+		/* who changes a stream keeps nobody from looking at the others */
+		if (!access_visible(stream) || !ConditionalLockRelationOid(stream, AccessShareLock))
+			continue;
 		info = stream_is_stream(stream) ? stream_lookup(stream, true) : NULL;
-		if (info == NULL || !info->has_storage || stream_out_of_reach(info) ||
-			pg_class_aclmask(stream, GetUserId(), ACL_ALL_RIGHTS_RELATION, ACLMASK_ANY) == 0)
+		if (info == NULL || !info->has_storage || stream_out_of_reach(info))
 		{
 			UnlockRelationOid(stream, AccessShareLock);
 			continue;

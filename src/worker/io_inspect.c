@@ -9,15 +9,14 @@
 
 #include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "store/serialize.h"
 #include "stream/stream.h"
 #include "time/bucket.h"
+#include "worker/access.h"
 #include "worker/io_queue.h"
 
 enum
@@ -49,16 +48,19 @@ interval_datum(int64 us)
 	return IntervalPGetDatum(interval);
 }
 
-/* The bucket width of a stream that the user may know of; 0: he may not, or it is gone. */
+/* The bucket width of a stream that the user may know of; 0: he may not, or it is gone, or being changed by another. */
 static int64
 visible_width(Oid stream)
 {
 	const StreamInfo *info;
+	int64		width;
 
-	if (pg_class_aclmask(stream, GetUserId(), ACL_ALL_RIGHTS_RELATION, ACLMASK_ANY) == 0)
+	if (!access_visible(stream) || !ConditionalLockRelationOid(stream, AccessShareLock))
 		return 0;
-	info = stream_lookup(stream, true);
-	return info != NULL && info->has_storage ? info->storage.bucket_width : 0;
+	info = stream_is_stream(stream) ? stream_lookup(stream, true) : NULL;
+	width = info != NULL && info->has_storage ? info->storage.bucket_width : 0;
+	UnlockRelationOid(stream, AccessShareLock);
+	return width;
 }
 
 static void
@@ -66,11 +68,8 @@ put_request(ReturnSetInfo *rsinfo, const IORequest *request, TimestampTz now)
 {
 	Datum		values[IO_COLUMNS];
 	bool		nulls[IO_COLUMNS];
-	int64		width;
+	int64		width = visible_width(request->stream);
 
-	LockRelationOid(request->stream, AccessShareLock);
-	width = stream_is_stream(request->stream) ? visible_width(request->stream) : 0;
-	UnlockRelationOid(request->stream, AccessShareLock);
 	if (width == 0)
 		return;
 	memset(nulls, true, sizeof(nulls));

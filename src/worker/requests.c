@@ -38,6 +38,7 @@
 #include "stream/stream.h"
 #include "time/bucket.h"
 #include "view/view.h"
+#include "worker/access.h"
 #include "worker/control.h"
 #include "worker/set_aside.h"
 #include "worker/staging.h"
@@ -88,12 +89,8 @@ check_stream(Oid relid)
 static void
 check_stream_access(Oid stream)
 {
-	Oid			user = GetUserId();
-
 	check_stream(stream);
-	if (pg_class_aclmask(stream, user, ACL_SELECT | ACL_INSERT, ACLMASK_ANY) == 0 &&
-		pg_attribute_aclcheck_all(stream, user, ACL_SELECT, ACLMASK_ANY) != ACLCHECK_OK &&
-		pg_attribute_aclcheck_all(stream, user, ACL_INSERT, ACLMASK_ANY) != ACLCHECK_OK)
+	if (!access_any(stream, ACL_SELECT | ACL_INSERT))
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FOREIGN_TABLE, get_rel_name(stream));
 }
 
