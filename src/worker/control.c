@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
@@ -69,6 +70,15 @@ control_require(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("aion is not loaded at server start"),
 				 errhint("Add aion to shared_preload_libraries and restart the server.")));
+}
+
+void
+control_copy_text(char *field, Size size, const char *text)
+{
+	int			length = pg_mbcliplen(text, strlen(text), size - 1);
+
+	memcpy(field, text, length);
+	field[length] = '\0';
 }
 
 /* ---- databases ---- */

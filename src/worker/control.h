@@ -55,6 +55,9 @@ extern bool control_available(void);
 /* Errors out, with a hint that names shared_preload_libraries, unless control_available(). */
 extern void control_require(void);
 
+/* Copies text into a field of shared memory; what does not fit is cut off between two characters. */
+extern void control_copy_text(char *field, Size size, const char *text);
+
 /* ---- databases ---- */
 
 /*
@@ -240,8 +243,9 @@ typedef struct Request
 	int			failed_windows;	/* whose last attempt failed: a WARNING */
 	int			paused_views;	/* that have something due: a WARNING */
 	int			sqlstate;		/* of REQUEST_REFUSED */
-	char		message[200];	/* of REQUEST_REFUSED, and an example of a failed window for the WARNING */
-	char		detail[300];	/* of REQUEST_REFUSED; may be empty, as the hint */
+	/* there is room for a qualified name, each part with as many quotes as can be */
+	char		message[400];	/* of REQUEST_REFUSED, and an example of a failed window for the WARNING */
+	char		detail[400];	/* of REQUEST_REFUSED; may be empty, as the hint */
 	char		hint[200];
 	FullTransactionId applied_by;	/* transaction that did, or was to do, what can't be done twice */
 	/* private */

@@ -73,7 +73,7 @@ refuse(Readmission *r, int sqlstate, const char *hint)
 {
 	r->request->result = REQUEST_REFUSED;
 	r->request->sqlstate = sqlstate;
-	strlcpy(r->request->hint, hint, sizeof(r->request->hint));
+	control_copy_text(r->request->hint, sizeof(r->request->hint), hint);
 	return false;
 }
 
@@ -222,8 +222,9 @@ refuse_window(Readmission *r, const ReadmitWindow *window, const char *why, cons
 {
 	snprintf(r->request->message, sizeof(r->request->message),
 			 "set-aside event " INT64_FORMAT " cannot be readmitted", window->id);
-	snprintf(r->request->detail, sizeof(r->request->detail), "The window of view %s that starts at %s %s.",
-			 window->view->name, timestamptz_to_str(event_time_clamp(window->key.start)), why);
+	control_copy_text(r->request->detail, sizeof(r->request->detail),
+					  psprintf("The window of view %s that starts at %s %s.", window->view->name,
+							   timestamptz_to_str(event_time_clamp(window->key.start)), why));
 	return refuse(r, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, hint);
 }
 
@@ -466,9 +467,9 @@ refuse_for_error(Readmission *r, MemoryContext context)
 	MemoryContextSwitchTo(context);
 	FlushErrorState();
 	RESUME_INTERRUPTS();
-	strlcpy(r->request->message, error->message ? error->message : "unknown error",
-			sizeof(r->request->message));
-	strlcpy(r->request->detail, error->detail ? error->detail : "", sizeof(r->request->detail));
+	control_copy_text(r->request->message, sizeof(r->request->message),
+					  error->message ? error->message : "unknown error");
+	control_copy_text(r->request->detail, sizeof(r->request->detail), error->detail ? error->detail : "");
 	(void) refuse(r, error->sqlerrcode, error->hint ? error->hint : "");
 	return READMIT_REFUSED;
 }

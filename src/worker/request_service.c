@@ -111,7 +111,7 @@ refuse(PendingRequest *p, int sqlstate, const char *message)
 {
 	p->request.result = REQUEST_REFUSED;
 	p->request.sqlstate = sqlstate;
-	strlcpy(p->request.message, message, sizeof(p->request.message));
+	control_copy_text(p->request.message, sizeof(p->request.message), message);
 	finish(p);
 }
 
@@ -311,8 +311,9 @@ report_failed(PendingRequest *p, SchedView *view)
 			(p->request.one_window && window->key.start != p->request.time))
 			continue;
 		if (p->request.failed_windows++ == 0)
-			snprintf(p->request.message, sizeof(p->request.message), "view %s, window starting at %s",
-					 view->name, timestamptz_to_str(event_time_clamp(window->key.start)));
+			control_copy_text(p->request.message, sizeof(p->request.message),
+							  psprintf("view %s, window starting at %s", view->name,
+									   timestamptz_to_str(event_time_clamp(window->key.start))));
 	}
 }
 

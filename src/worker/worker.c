@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -522,8 +523,8 @@ remember_error(void)
 		return;
 	error = CopyErrorData();
 	LWLockAcquire(control->lock, LW_EXCLUSIVE);
-	strlcpy(my_slot->last_error, error->message != NULL ? error->message : "unknown error",
-			sizeof(my_slot->last_error));
+	control_copy_text(my_slot->last_error, sizeof(my_slot->last_error),
+					  error->message != NULL ? error->message : "unknown error");
 	LWLockRelease(control->lock);
 	FreeErrorData(error);
 }
@@ -550,6 +551,17 @@ worker_error(int *failures)
 }
 
 /* ---- looking at them ---- */
+
+/* The last error of such workers as text of this database: it may be of one that has another encoding. */
+static Datum
+error_datum(char *error)
+{
+	if (!pg_verifymbstr(error, strlen(error), true))
+		for (char *c = error; *c != '\0'; c++)
+			if (IS_HIGHBIT_SET(*c))
+				*c = '?';
+	return CStringGetTextDatum(error);
+}
 
 PG_FUNCTION_INFO_V1(aion_worker_status);
 
@@ -586,7 +598,7 @@ aion_worker_status(PG_FUNCTION_ARGS)
 		values[2] = CStringGetTextDatum(roles[slot->role].name);
 		values[3] = CStringGetTextDatum(slot->state[0] == '\0' ? "idle" : slot->state);
 		values[4] = TimestampTzGetDatum(slot->since);
-		values[5] = CStringGetTextDatum(slot->last_error);
+		values[5] = error_datum(slot->last_error);
 		nulls[5] = slot->last_error[0] == '\0' || !errors;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
