@@ -5,6 +5,14 @@
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 /*
+ * All of aion's schemas are the extension's own: nobody can have made one before
+ * it, and a dump leaves them to CREATE EXTENSION.
+ */
+CREATE SCHEMA aion;
+COMMENT ON SCHEMA aion IS 'functions and inspection views of aion, event-time stream processing';
+GRANT USAGE ON SCHEMA aion TO PUBLIC;
+
+/*
  * Tables that hold what must survive a restart. They are written by aion's C
  * code and workers alone; users read the inspection views. Whatever names a
  * relation is a regclass, so that a dump carries names and not OIDs.
