@@ -23,12 +23,21 @@ COMMENT ON SCHEMA aion_data IS 'journals and p-buckets of aion streams';
 CREATE SCHEMA aion_results;
 COMMENT ON SCHEMA aion_results IS 'result tables of aion continuous views';
 GRANT USAGE, CREATE ON SCHEMA aion_results TO PUBLIC;
-GRANT USAGE ON SCHEMA aion TO PUBLIC;
+
+/*
+ * What copies of this database's files have and dumps have not, so that entries
+ * of a dump can be told from the database's own. Never dumped.
+ */
+CREATE TABLE aion.database (
+	id			uuid NOT NULL
+);
+INSERT INTO aion.database VALUES (pg_catalog.gen_random_uuid());
+COMMENT ON TABLE aion.database IS 'identity of this database';
 
 /* A stream's storage: made at its first insert or view, replaced by TRUNCATE. */
 CREATE TABLE aion.stream_def (
 	stream		regclass PRIMARY KEY,
-	home		text NOT NULL,		-- cluster and database that made the entry
+	home		text NOT NULL,		-- aion.database.id and the OID of the journal; another: restored, not taken over yet
 	journal		regclass NOT NULL,
 	blocks		regclass NOT NULL,	-- table of p-bucket blocks
 	bucket_width bigint NOT NULL CHECK (bucket_width > 0),	-- microseconds
@@ -161,13 +170,23 @@ CREATE TABLE aion.set_aside (
 CREATE INDEX set_aside_stream ON aion.set_aside (stream, event_time);
 COMMENT ON TABLE aion.set_aside IS 'events set aside';
 
+/*
+ * A restore refreshes materialized views when all data and all other objects
+ * are there, also a parallel one; so being refreshed, this one tells that
+ * streams are complete, and they are taken over (src/stream/adopt.c).
+ */
+CREATE MATERIALIZED VIEW aion.restored AS SELECT pg_catalog.now() AS at;
+COMMENT ON MATERIALIZED VIEW aion.restored IS 'when the last restore into this database was complete; refreshing it is its last step';
+
+/* Rows of views that were dropped are left out: what they name has no name any more. */
 SELECT pg_catalog.pg_extension_config_dump('aion.stream_def', '');
 SELECT pg_catalog.pg_extension_config_dump('aion.stream_state', '');
 SELECT pg_catalog.pg_extension_config_dump('aion.stream_lateness', '');
 SELECT pg_catalog.pg_extension_config_dump('aion.added_column', '');
 SELECT pg_catalog.pg_extension_config_dump('aion.view_def', '');
-SELECT pg_catalog.pg_extension_config_dump('aion.view_state', '');
-SELECT pg_catalog.pg_extension_config_dump('aion.window_state', '');
-SELECT pg_catalog.pg_extension_config_dump('aion.window_firing', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.view_state', 'WHERE view IN (SELECT view FROM aion.view_def)');
+SELECT pg_catalog.pg_extension_config_dump('aion.window_state', 'WHERE view IN (SELECT view FROM aion.view_def)');
+SELECT pg_catalog.pg_extension_config_dump('aion.window_firing', 'WHERE view IN (SELECT view FROM aion.view_def)');
 SELECT pg_catalog.pg_extension_config_dump('aion.set_aside', '');
 SELECT pg_catalog.pg_extension_config_dump('aion.set_aside_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('aion.restored', '');

@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
@@ -160,10 +161,14 @@ area_exists(void)
 	return area != NULL;
 }
 
+/*
+ * Each database has its own, so that the journal tuples in a copy of a database (CREATE DATABASE ... TEMPLATE)
+ * have no chunk there.
+ */
 uint64
 area_generation(void)
 {
-	return area ? area->generation : 0;
+	return area ? area->generation ^ ((uint64) MyDatabaseId << 1) : 0;
 }
 
 /* Guards the assignment of slots to streams; taken before any stream lock. */

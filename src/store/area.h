@@ -23,7 +23,7 @@ extern void area_shmem_startup(void);
 /* False in a server that has not preloaded the library. */
 extern bool area_exists(void);
 
-/* The number of this life of shared memory: a journal tuple that carries it has a chunk. */
+/* The number of this life of shared memory, for this database: a journal tuple that carries it has a chunk. */
 extern uint64 area_generation(void);
 
 #endif							/* AION_AREA_H */

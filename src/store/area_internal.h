@@ -191,7 +191,7 @@ typedef struct StreamSlot
 
 typedef struct AreaHeader
 {
-	uint64		generation;		/* drawn at each start of shared memory, never 0 */
+	uint64		generation;		/* drawn at each start of shared memory; odd, hence never 0 */
 	slock_t		mutex;			/* A3 */
 	int32		free_page;
 	int32		nfree_pages;

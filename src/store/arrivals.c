@@ -726,3 +726,46 @@ arrivals_readmit(const StreamStorage *storage, const Accounted *set, const Event
 	pfree(sorted);
 	return bytes;
 }
+
+/*
+ * What comes from elsewhere
+ */
+
+/*
+ * Ids of another cluster mean nothing here. These are older than every transaction that can have inserted
+ * an event: one for what is accounted for, one for what is not. A pass judges all of that by the same
+ * watermark, whichever transactions it came in.
+ */
+#define ADOPTED_ACCOUNTED	((uint64) FirstNormalTransactionId)
+#define ADOPTED_PENDING		(ADOPTED_ACCOUNTED + 1)
+
+Accounted *
+arrivals_adopt(const StreamStorage *storage, Snapshot snapshot, const Accounted *set)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "aion adopted tuple",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = CurrentMemoryContext;
+	Relation	journal = table_open(storage->journal, RowExclusiveLock);
+	TableScanDesc scan = table_beginscan_strat(journal, snapshot, 0, NULL, true, false);
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		const JournalRow *row = JOURNAL_ROW(tuple);
+		JournalRun	run = {.bucket = row->bucket,.nevents = row->nevents,.first = row->first,.last = row->last};
+		uint64		top = accounted_contains(set, row->top) ? ADOPTED_ACCOUNTED : ADOPTED_PENDING;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(context);
+		run.events = journal_events(tuple, &run.length);
+		journal_write_rest(storage, journal, FullTransactionIdFromU64(top), &run);
+		simple_heap_delete(journal, &tuple->t_self);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(context);
+	}
+	table_endscan(scan);
+	table_close(journal, NoLock);
+	MemoryContextDelete(context);
+	/* the first id that is not in it; none of this cluster is */
+	return accounted_from_text(psprintf(UINT64_FORMAT ":" UINT64_FORMAT ":", ADOPTED_PENDING, ADOPTED_PENDING));
+}

@@ -95,4 +95,11 @@ extern void arrivals_retained(const StreamStorage *storage, Snapshot snapshot,
 extern int64 arrivals_readmit(const StreamStorage *storage, const Accounted *set,
 							  const Event **events, int n);
 
+/*
+ * Writes the journal of a stream that was restored from a dump anew, in the current transaction and
+ * without chunks, with transaction ids that mean something here: what "set" contains is accounted
+ * for, the rest not. Returns the set that says so, palloc'd. Nobody else writes to the stream meanwhile.
+ */
+extern Accounted *arrivals_adopt(const StreamStorage *storage, Snapshot snapshot, const Accounted *set);
+
 #endif							/* AION_ARRIVALS_H */

@@ -219,6 +219,7 @@ journal_write_rest(const StreamStorage *storage, Relation journal, FullTransacti
 		mbucket_note_journal_rewrite(slot, GetTopFullTransactionId());
 	insert_tuples(journal, &tuple, 1, GetCurrentCommandId(true));
 	pfree(tuple);
+	flush_number++;				/* or this transaction's next scan would take the tuple for a later one */
 }
 
 char *

@@ -7,6 +7,7 @@
  *	 CREATE FOREIGN TABLE	the event time names a fit column
  *	 ALTER TABLE			see alter.c
  *	 RENAME COLUMN			the option event_time follows its column
+ *	 REFRESH				of aion.restored: see adopt.c
  *	 ALTER TYPE				refused where stored events hold the type's text
  * The object-access hook sees every drop, also by CASCADE, by recursion from a
  * parent or by DROP OWNED: a dropped column that stored events need is refused;
@@ -183,6 +184,18 @@ altered_enum(AlterEnumStmt *stmt)
 		refuse_type_change(typenameTypeId(NULL, makeTypeNameFromNameList(stmt->typeName)));
 }
 
+/* True for REFRESH MATERIALIZED VIEW aion.restored. */
+static bool
+refreshes_restored(Node *parsetree)
+{
+	Oid			relid;
+
+	if (!IsA(parsetree, RefreshMatViewStmt))
+		return false;
+	relid = RangeVarGetRelid(castNode(RefreshMatViewStmt, parsetree)->relation, NoLock, true);
+	return OidIsValid(relid) && relid == extension_relation("restored");
+}
+
 /* True for the statements that this file has something to do for. */
 static bool
 statement_matters(Node *parsetree)
@@ -192,6 +205,7 @@ statement_matters(Node *parsetree)
 		case T_CreateForeignTableStmt:
 		case T_AlterTableStmt:
 		case T_AlterEnumStmt:
+		case T_RefreshMatViewStmt:
 			break;
 		case T_RenameStmt:
 			if (((RenameStmt *) parsetree)->renameType != OBJECT_COLUMN)
@@ -225,6 +239,10 @@ after_statement(Node *parsetree, AlterWatch *watch)
 		case T_AlterEnumStmt:
 			altered_enum((AlterEnumStmt *) parsetree);
 			break;
+		case T_RefreshMatViewStmt:
+			if (refreshes_restored(parsetree))
+				adopt_restored();
+			break;
 		default:
 			break;
 	}
@@ -240,6 +258,9 @@ stream_process_utility(PlannedStmt *pstmt, const char *query_string, bool read_o
 	bool		matters = statement_matters(parsetree);
 	AlterWatch *watch = NULL;
 
+	/* pg_upgrade has that done, too, which the server can't while it is told which OIDs to give */
+	if (IsBinaryUpgrade && refreshes_restored(parsetree))
+		return;
 	if (matters)
 	{
 		/*

@@ -16,6 +16,7 @@
 #include "access/table.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -61,6 +62,47 @@ extension_owner(void)
 	ReleaseSysCache(tuple);
 
 	return owner;
+}
+
+/* See extension.h. */
+bool
+extension_depends(const ObjectAddress *depender, const ObjectAddress *referenced,
+				  DependencyType type)
+{
+	Relation	rel = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData keys[3];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(depender->classId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(depender->objectId));
+	ScanKeyInit(&keys[2], Anum_pg_depend_objsubid, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(depender->objectSubId));
+	scan = systable_beginscan(rel, DependDependerIndexId, true, NULL, 3, keys);
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		found = form->refclassid == referenced->classId && form->refobjid == referenced->objectId &&
+			form->refobjsubid == referenced->objectSubId && form->deptype == (char) type;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/* See extension.h. */
+bool
+extension_record_dependency(const ObjectAddress *depender, const ObjectAddress *referenced,
+							DependencyType type)
+{
+	if (extension_depends(depender, referenced, type))
+		return false;
+	recordDependencyOn(depender, referenced, type);
+	return true;
 }
 
 /* Sets a parameter until the current nest level ends. */

@@ -8,6 +8,8 @@
 
 #include "postgres.h"
 #include "access/genam.h"
+#include "catalog/dependency.h"
+#include "catalog/objectaddress.h"
 #include "utils/rel.h"
 
 /* OID of relation "name" in schema aion; InvalidOid if there is none (any more). */
@@ -36,6 +38,12 @@ extern void extension_end(const ExtensionSave *save);
 
 /* Runs one statement of the caller's text, which must say what it expects. */
 extern void extension_execute(const char *sql, int expected);
+
+/* Is a dependency, of an object as a whole, recorded? And: records it unless it is; true: it was not. */
+extern bool extension_depends(const ObjectAddress *depender, const ObjectAddress *referenced,
+							  DependencyType type);
+extern bool extension_record_dependency(const ObjectAddress *depender, const ObjectAddress *referenced,
+										DependencyType type);
 
 /* Sets a parameter until AtEOXact_GUC() of the current nest level. */
 extern void extension_pin(const char *name, const char *value);

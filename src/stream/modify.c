@@ -68,7 +68,7 @@ begin_insert(EState *estate, ResultRelInfo *rel_info)
 	ModifyState *state = palloc0(sizeof(ModifyState));
 	TupleConstr *constr = rel->rd_att->constr;
 
-	if (!info->has_storage)
+	if (!info->has_storage || info->elsewhere)
 		info = stream_register(RelationGetRelid(rel), 0);
 	state->writes = ingest_writes(info);
 	state->info = info;

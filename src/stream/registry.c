@@ -24,7 +24,6 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_type.h"
@@ -32,6 +31,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -68,6 +68,7 @@ typedef struct CacheEntry
 } CacheEntry;
 
 StreamTruncateHook stream_truncate_hook = NULL;
+StreamTieHook stream_tie_hook = NULL;
 
 static HTAB *cache = NULL;
 static uint64 invalidations = 0;	/* relcache invalidations of any kind seen */
@@ -99,11 +100,36 @@ stream_is_stream(Oid relid)
 	return GetForeignServer(server)->fdwid == wrapper;
 }
 
-/* Cluster and database, as in aion.stream_def.home. Palloc'd. */
+/*
+ * What aion.stream_def.home says of a stream of this database with that journal.
+ * A copy of the database's files (CREATE DATABASE ... TEMPLATE, pg_upgrade) has the same
+ * id and the same OIDs. A dump has neither: the id is drawn with the extension,
+ * the journal is made anew, even where a database is restored into itself. Palloc'd; empty while
+ * DROP EXTENSION is at work.
+ */
 char *
-registry_home(void)
+registry_home(Oid journal)
 {
-	return psprintf(UINT64_FORMAT "/%u", GetSystemIdentifier(), MyDatabaseId);
+	Oid			relid = extension_relation("database");
+	Relation	rel;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	char	   *home;
+	bool		isnull;
+
+	if (!OidIsValid(relid))
+		return pstrdup("");
+	rel = table_open(relid, AccessShareLock);
+	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	tuple = systable_getnext(scan);
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "aion.database is empty");
+	home = psprintf("%s/%u",
+					DatumGetCString(DirectFunctionCall1(uuid_out, heap_getattr(tuple, 1, RelationGetDescr(rel), &isnull))),
+					journal);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return home;
 }
 
 /* Reads one row of aion.stream_def. */
@@ -112,16 +138,17 @@ read_entry(HeapTuple tuple, TupleDesc desc, RegistryEntry *entry)
 {
 	bool		isnull;
 	char	   *home = TextDatumGetCString(heap_getattr(tuple, DEF_HOME, desc, &isnull));
-	char	   *own = registry_home();
+	char	   *own;
 
 	entry->journal = DatumGetObjectId(heap_getattr(tuple, DEF_JOURNAL, desc, &isnull));
 	entry->blocks = DatumGetObjectId(heap_getattr(tuple, DEF_BLOCKS, desc, &isnull));
 	entry->bucket_width = DatumGetInt64(heap_getattr(tuple, DEF_BUCKET_WIDTH, desc, &isnull));
 	entry->durable = DatumGetBool(heap_getattr(tuple, DEF_DURABLE, desc, &isnull));
-	entry->elsewhere = strcmp(home, own) != 0;
-	entry->here = !entry->elsewhere &&
-		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(entry->journal)) &&
+	own = registry_home(entry->journal);
+	entry->exists = SearchSysCacheExists1(RELOID, ObjectIdGetDatum(entry->journal)) &&
 		SearchSysCacheExists1(RELOID, ObjectIdGetDatum(entry->blocks));
+	entry->elsewhere = strcmp(home, own) != 0;
+	entry->here = !entry->elsewhere && entry->exists;
 	pfree(home);
 	pfree(own);
 }
@@ -147,7 +174,7 @@ registry_read(Oid relid, RegistryEntry *entry)
 /*
  * All registered streams of this database (OIDs), as "snapshot" shows them, or
  * as they are now if that is NULL. Those whose foreign table or storage is
- * gone, or that came from elsewhere, are left out.
+ * gone, or that are being restored, are left out.
  */
 List *
 registry_list(Snapshot snapshot)
@@ -186,9 +213,12 @@ stream_list(void)
 	return registry_list(GetActiveSnapshot());
 }
 
-/* OID of the index of a p-bucket table, which has to be as this version of aion makes it. */
+/*
+ * OID of the index of a p-bucket table, which has to be as this version of aion makes it; if there is none,
+ * an error or InvalidOid.
+ */
 static Oid
-blocks_index(Oid blocks)
+blocks_index(Oid blocks, bool missing_ok)
 {
 	Relation	rel = table_open(blocks, AccessShareLock);
 	List	   *indexes = RelationGetIndexList(rel);
@@ -202,7 +232,7 @@ blocks_index(Oid blocks)
 				 errmsg("table \"%s\" of an aion stream has %d columns instead of %d",
 						get_rel_name(blocks), ncolumns, PBUCKET_COLUMNS),
 				 errhint("It must not be altered.")));
-	if (!OidIsValid(result))
+	if (!OidIsValid(result) && !missing_ok)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("table \"%s\" of an aion stream has lost its index", get_rel_name(blocks)),
@@ -231,14 +261,18 @@ build_info(Relation rel)
 	info->storage.bucket_width = info->options.bucket_width > 0 ?
 		info->options.bucket_width : DEFAULT_BUCKET_WIDTH;
 	if (!registry_read(info->relid, &entry))
-		entry.here = entry.elsewhere = false;
+		entry.exists = entry.elsewhere = false;
 	info->elsewhere = entry.elsewhere;
-	if (entry.here)
+	if (entry.exists)
 	{
-		info->has_storage = true;
+		/* the index may not have been restored yet: then there is nothing to be read yet */
+		info->storage.blocks_index = blocks_index(entry.blocks, entry.elsewhere);
+		info->has_storage = OidIsValid(info->storage.blocks_index);
+	}
+	if (info->has_storage)
+	{
 		info->storage.journal = entry.journal;
 		info->storage.blocks = entry.blocks;
-		info->storage.blocks_index = blocks_index(entry.blocks);
 		info->storage.bucket_width = entry.bucket_width;
 	}
 	stored_columns_build(rel, info);
@@ -315,16 +349,16 @@ refuse_relation(Oid relid)
 }
 
 /*
- * True if an entry, though valid, is behind: the stream's registration has been committed, so that a snapshot may
- * show its first events, but the invalidation, which follows the commit, has not been sent yet. No lock
- * orders the two for who only reads.
+ * True if an entry, though valid, is behind. The stream may have been registered by the COPY of a restore, which
+ * invalidates nothing; or its registration has been committed, so that a snapshot may show its first events, but
+ * the invalidation, which follows the commit, has not been sent yet. No lock orders the two for who only reads.
  */
 static bool
 is_behind(const StreamInfo *info)
 {
 	RegistryEntry entry;
 
-	return !info->has_storage && registry_read(info->relid, &entry) && entry.here;
+	return !info->has_storage && registry_read(info->relid, &entry) && entry.exists;
 }
 
 /* See stream.h. */
@@ -368,9 +402,9 @@ stream_check_home(const StreamInfo *info)
 	if (info->elsewhere)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("stream \"%s\" was made in another database", get_rel_name(info->relid)),
-				 errdetail("This database is a copy of that one, or was restored from its dump."),
-				 errhint("Drop the stream and create it again.")));
+				 errmsg("stream \"%s\" is being restored", get_rel_name(info->relid)),
+				 errdetail("Its data came with a dump whose restore is not complete."),
+				 errhint("A restore ends with REFRESH MATERIALIZED VIEW aion.restored, which makes the stream go on; run it if your way of restoring leaves it out.")));
 }
 
 /* See stream.h. Not a part of the entry: promotion invalidates nothing. */
@@ -388,15 +422,16 @@ stream_register(Oid relid, int64 bucket_width)
 	const StreamInfo *info = stream_lookup(relid, false);
 	int64		width;
 
+	stream_check_home(info);
 	if (info->has_storage)
 		return info;
 
 	LockRelationOid(relid, ShareUpdateExclusiveLock);
 	AcceptInvalidationMessages();
 	info = stream_lookup(relid, false);
+	stream_check_home(info);
 	if (info->has_storage)
 		return info;
-	stream_check_home(info);
 
 	width = info->options.bucket_width;
 	if (width == 0)

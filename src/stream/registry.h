@@ -18,13 +18,14 @@ typedef struct RegistryEntry
 	Oid			blocks;
 	int64		bucket_width;	/* microseconds */
 	bool		durable;
-	bool		elsewhere;		/* made by another database: being restored */
+	bool		exists;			/* both tables do */
+	bool		elsewhere;		/* made by another database: being restored, see adopt.c */
 	bool		here;			/* made by this one, and both tables exist */
 } RegistryEntry;
 
 /* registry.c: false if the stream has no row. Reads what is in force now. */
 extern bool registry_read(Oid relid, RegistryEntry *entry);
-extern char *registry_home(void);
+extern char *registry_home(Oid journal);
 extern List *registry_list(Snapshot snapshot);	/* NULL: what is in force now */
 
 /* stored_columns.c */
@@ -44,6 +45,10 @@ extern void storage_delete_added_columns(Oid relid);
 extern bool storage_holds_events(Oid relid, const RegistryEntry *entry);
 extern bool storage_holds_packed(Oid relid, const RegistryEntry *entry);
 extern bool storage_is_new(Oid relid, const RegistryEntry *entry);
+extern bool storage_tie(Oid relid, const RegistryEntry *entry);
+
+/* adopt.c */
+extern void adopt_restored(void);
 
 /* alter.c: what ALTER TABLE does to streams, before and after the server did it */
 typedef struct AlterWatch AlterWatch;

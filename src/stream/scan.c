@@ -145,7 +145,8 @@ begin_scan(ForeignScanState *node, StreamScan *state)
 	StreamWindow *window = stream_window_get(state->info.relid);
 	MemoryContext old;
 
-	stream_check_home(&state->info);
+	if (!state->info.has_storage)
+		stream_check_home(&state->info);
 	apply_bounds(node, state, &low, &high);
 	if (window)
 	{

@@ -5,7 +5,7 @@
  *
  * Both tables belong to the owner of the extension and depend internally on
  * the foreign table: they go with it, can't be dropped without it, and are
- * dumped as any table. Rows in aion's tables (regclass columns carry no
+ * dumped as any table. That dependency is not in a dump: see adopt.c. Rows in aion's tables (regclass columns carry no
  * dependency) are deleted when the foreign table is dropped: directly, as the
  * server deletes catalog rows, because that works in the middle of DROP ...
  * CASCADE, whatever else is gone already, and under every isolation level.
@@ -76,13 +76,36 @@ choose_name(const char *prefix, Oid stream)
 	return name;
 }
 
+/* Makes one of the tables depend on the stream. False: it does already. */
+static bool
+tie_table(Oid relid, Oid stream)
+{
+	ObjectAddress self;
+	ObjectAddress owner;
+
+	ObjectAddressSet(self, RelationRelationId, relid);
+	ObjectAddressSet(owner, RelationRelationId, stream);
+	return extension_record_dependency(&self, &owner, DEPENDENCY_INTERNAL);
+}
+
+/*
+ * Makes the stream's tables depend on it, as they did where they come from. False: they do
+ * already. The caller holds a lock on the stream.
+ */
+bool
+storage_tie(Oid relid, const RegistryEntry *entry)
+{
+	bool		journal = tie_table(entry->journal, relid);
+	bool		blocks = tie_table(entry->blocks, relid);
+
+	return journal || blocks;
+}
+
 /* Creates one of the tables and makes it depend on the stream. Returns its OID. */
 static Oid
 create_table(Oid stream, const char *name, const char *columns, const char *options,
 			 const char *bytea_column, bool durable)
 {
-	ObjectAddress self;
-	ObjectAddress owner;
 	Oid			relid;
 
 	extension_execute(psprintf("CREATE %s TABLE aion_data.%s (%s) WITH (%s)",
@@ -92,9 +115,7 @@ create_table(Oid stream, const char *name, const char *columns, const char *opti
 							   name, bytea_column),
 					  SPI_OK_UTILITY);
 	relid = get_relname_relid(name, get_namespace_oid("aion_data", false));
-	ObjectAddressSet(self, RelationRelationId, relid);
-	ObjectAddressSet(owner, RelationRelationId, stream);
-	recordDependencyOn(&self, &owner, DEPENDENCY_INTERNAL);
+	(void) tie_table(relid, stream);
 
 	return relid;
 }
@@ -105,7 +126,7 @@ insert_rows(Oid stream, Oid journal, Oid blocks, int64 bucket_width, bool durabl
 {
 	Oid			types[] = {REGCLASSOID, TEXTOID, REGCLASSOID, REGCLASSOID, INT8OID, BOOLOID};
 	Datum		values[] = {
-		ObjectIdGetDatum(stream), CStringGetTextDatum(registry_home()),
+		ObjectIdGetDatum(stream), CStringGetTextDatum(registry_home(journal)),
 		ObjectIdGetDatum(journal), ObjectIdGetDatum(blocks),
 		Int64GetDatum(bucket_width), BoolGetDatum(durable)
 	};

@@ -55,7 +55,7 @@ typedef struct StreamInfo
 	Oid			relid;
 	StreamOptions options;
 	bool		has_storage;	/* registered: storage's relations exist */
-	bool		elsewhere;		/* registered by another database: restored or copied */
+	bool		elsewhere;		/* registered by another database: being restored, can only be read */
 	StreamStorage storage;		/* journal etc. InvalidOid while !has_storage; stored is always set */
 	EventLayout *layout;		/* of events as storage.stored has them */
 	StoredColumn *columns;		/* storage.stored->natts of them */
@@ -70,7 +70,7 @@ extern int	aion_initial_lateness;
 /* Errors out (ERRCODE_WRONG_OBJECT_TYPE and the like) if relid is no stream, unless missing_ok: NULL. */
 extern const StreamInfo *stream_lookup(Oid relid, bool missing_ok);
 
-/* Errors out if the stream's events are not in this database but in the one that it was copied or dumped from. */
+/* Errors out if the stream is being restored. */
 extern void stream_check_home(const StreamInfo *info);
 
 /* True if the stream's events can't be read here: not being logged, they are not on a standby. */
@@ -98,6 +98,17 @@ extern List *stream_list(void);
  */
 typedef void (*StreamTruncateHook) (Oid stream);
 extern StreamTruncateHook stream_truncate_hook;
+
+/*
+ * Called for a stream whose dependencies are to be recorded again, which dumps and pg_upgrade do
+ * not carry: does that for its views. Does not wait for a lock unless told to; false: some view was
+ * locked. Set by the view layer.
+ */
+typedef bool (*StreamTieHook) (Oid stream, bool wait);
+extern StreamTieHook stream_tie_hook;
+
+/* adopt.c: records what dependencies of the stream and its views are missing; false: to be tried again. */
+extern bool stream_tie(const StreamInfo *info, bool wait);
 
 /* What a view does with the events of its stream, as of now. Set by the view layer; a list of these, palloc'd. */
 typedef struct StreamWindows

@@ -35,6 +35,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "stream/extension.h"
 #include "view/view_internal.h"
 
 #define RESULTS_SCHEMA "aion_results"
@@ -262,16 +263,28 @@ record_column_dependencies(const ObjectAddress *results)
 	foreach(lc, types)
 	{
 		ObjectAddressSet(used, TypeRelationId, lfirst_oid(lc));
-		recordDependencyOn(results, &used, DEPENDENCY_NORMAL);
+		extension_record_dependency(results, &used, DEPENDENCY_NORMAL);
 	}
 	foreach(lc, collations)
 	{
 		ObjectAddressSet(used, CollationRelationId, lfirst_oid(lc));
-		recordDependencyOn(results, &used, DEPENDENCY_NORMAL);
+		extension_record_dependency(results, &used, DEPENDENCY_NORMAL);
 	}
 }
 
-/* Records what the file comment says about dependencies. */
+/* True if that was done: all is recorded in one transaction, so one tells. */
+bool
+view_has_dependencies(const ViewRelations *relations)
+{
+	ObjectAddress view;
+	ObjectAddress definition;
+
+	ObjectAddressSet(view, RelationRelationId, relations->view);
+	ObjectAddressSet(definition, RelationRelationId, relations->definition);
+	return extension_depends(&definition, &view, DEPENDENCY_INTERNAL);
+}
+
+/* Records what the file comment says about dependencies, as far as it is not recorded. */
 void
 view_record_dependencies(const ViewRelations *relations, Oid stream)
 {
@@ -284,8 +297,8 @@ view_record_dependencies(const ViewRelations *relations, Oid stream)
 	ObjectAddressSet(definition, RelationRelationId, relations->definition);
 	ObjectAddressSet(results, RelationRelationId, relations->results);
 	ObjectAddressSet(source, RelationRelationId, stream);
-	recordDependencyOn(&view, &source, DEPENDENCY_NORMAL);
-	recordDependencyOn(&definition, &view, DEPENDENCY_INTERNAL);
-	recordDependencyOn(&results, &view, DEPENDENCY_INTERNAL);
+	extension_record_dependency(&view, &source, DEPENDENCY_NORMAL);
+	extension_record_dependency(&definition, &view, DEPENDENCY_INTERNAL);
+	extension_record_dependency(&results, &view, DEPENDENCY_INTERNAL);
 	record_column_dependencies(&results);
 }

@@ -6,6 +6,7 @@
  *			rows after the commit, see catalog.c); the core drops the rest
  *	  owner of the view changed, also by REASSIGN OWNED: definition and results follow
  *	  definition replaced: refused
+ *	  stream restored, or the server upgraded: dependencies are recorded again
  *	  stream truncated: results and window rows of its views go; the scheduler
  *			then takes the views up as if they were new
  *
@@ -23,6 +24,7 @@
 #include "catalog/pg_rewrite.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -148,6 +150,38 @@ view_stream_truncated(Oid stream)
 	}
 }
 
+/*
+ * Stream tie hook: dependencies of the stream's views, as create_view() recorded them. A view
+ * that is locked is perhaps being dropped.
+ */
+static bool
+view_tie(Oid stream, bool wait)
+{
+	bool		all = true;
+	ListCell   *lc;
+
+	foreach(lc, view_rows_of_stream(stream))
+	{
+		const ViewRow *row = lfirst(lc);
+		ViewRelations relations = {.view = row->view,.definition = row->definition,.results = row->results};
+
+		if (view_has_dependencies(&relations))
+			continue;
+		if (wait)
+			LockRelationOid(row->view, AccessShareLock);
+		else if (!ConditionalLockRelationOid(row->view, AccessShareLock))
+		{
+			all = false;
+			continue;
+		}
+		if (view_row_read(row->view) != NULL && get_rel_relkind(row->view) == RELKIND_VIEW &&
+			get_rel_relkind(row->definition) == RELKIND_VIEW &&
+			get_rel_relkind(row->results) == RELKIND_RELATION)
+			view_record_dependencies(&relations, stream);
+	}
+	return all;
+}
+
 /* Stream windows hook: the views over a stream, as of now. */
 static List *
 view_stream_windows(Oid stream)
@@ -178,4 +212,5 @@ view_init(void)
 	object_access_hook = view_object_access;
 	stream_truncate_hook = view_stream_truncated;
 	stream_windows_hook = view_stream_windows;
+	stream_tie_hook = view_tie;
 }

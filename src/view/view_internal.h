@@ -99,6 +99,7 @@ extern bool view_claim_name(const char *name, Oid schema);
 extern Oid	view_make_definition(Oid view_schema, const char *view_name, RawStmt *raw, const char *query);
 extern Oid	view_make_results(Oid view_schema, const char *view_name, Oid definition, Oid time_type);
 extern Oid	view_make_view(Oid schema, const char *view_name, Oid results);
+extern bool view_has_dependencies(const ViewRelations *relations);
 extern void view_record_dependencies(const ViewRelations *relations, Oid stream);
 extern char *view_qualified_name(Oid relid);
 extern char *view_results_condition(Oid results, const char *operator);

@@ -617,7 +617,8 @@ load_stream(SchedStream *stream, int64 now)
 	StartTransactionCommand();
 	info = store_lock_tables() && ConditionalLockRelationOid(stream->relid, AccessShareLock) ?
 		stream_lookup(stream->relid, true) : NULL;
-	if (info == NULL || !info->has_storage || info->storage.journal != stream->storage.journal)
+	if (info == NULL || !info->has_storage || info->storage.journal != stream->storage.journal ||
+		(!stream->checked && !stream_tie(info, false)))
 	{
 		CommitTransactionCommand();
 		MemoryContextSwitchTo(old);

@@ -83,7 +83,7 @@ typedef struct SchedStream
 {
 	Oid			relid;			/* hash key */
 	bool		loaded;			/* state and windows are as in the tables */
-	bool		checked;		/* for lost state, since this process started */
+	bool		checked;		/* for lost state and dependencies, since this process started */
 	bool		must_pass;		/* a pass is wanted though nothing arrived ... */
 	int64		pass_at;		/* ... at this time, or MONO_NEVER */
 	StreamStorage storage;		/* a copy; stored is NULL */

@@ -1,0 +1,169 @@
+/*
+ * adopt.c
+ *	  Streams that came with a dump: taking them over.
+ *
+ * A dump holds a stream as ordinary tables, rows of aion's tables and
+ * definitions. What it can't hold is made here: the dependencies of these on each
+ * other, and transaction ids that mean something in this cluster. Until then the
+ * stream, whose entry names another database as its home, can be read but not
+ * written to, and workers leave it alone.
+ *
+ * A restore, also a parallel one, refreshes materialized views when all else is
+ * done. One of them is aion's; the transaction that refreshes it takes over the
+ * streams that are there. A restore that does not get so far leaves them as
+ * they are, one that is rolled back leaves none.
+ *
+ * pg_upgrade copies all files and keeps OIDs and transaction ids, so streams are at
+ * home in the new cluster. It loses the dependencies, though: the scheduler asks
+ * for them when it loads a stream.
+ *
+ * Lock order: the stream, its tables, its views.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "commands/tablecmds.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "debug_point.h"
+#include "store/arrivals.h"
+#include "stream/extension.h"
+#include "stream/registry.h"
+
+/* See stream.h. */
+bool
+stream_tie(const StreamInfo *info, bool wait)
+{
+	RegistryEntry entry;
+
+	if (!registry_read(info->relid, &entry) || !entry.exists)
+		return true;
+	if (storage_tie(info->relid, &entry))
+		CommandCounterIncrement();
+	return stream_tie_hook == NULL || stream_tie_hook(info->relid, wait);
+}
+
+/* Gives a table of the stream the owner that it would have had, had it been made here. */
+static void
+adopt_table(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	if (owner != GetUserId())
+		ATExecChangeOwner(relid, GetUserId(), true, AccessExclusiveLock);
+}
+
+/* What the stream's row says is accounted for, by the dump. Palloc'd. */
+static char *
+restored_set(Oid relid)
+{
+	Oid			types[] = {REGCLASSOID};
+	Datum		values[] = {ObjectIdGetDatum(relid)};
+
+	if (SPI_execute_with_args("SELECT accounted::pg_catalog.text FROM aion.stream_state WHERE stream = $1",
+							  1, types, values, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read aion.stream_state");
+	if (SPI_processed != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("stream \"%s\" was restored without its row in aion.stream_state",
+						get_rel_name(relid)),
+				 errhint("Restore the data of all tables in schema aion.")));
+	return SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+}
+
+/* Makes the rows of the stream those of one of this database. */
+static void
+adopt_rows(Oid relid, Oid journal, const char *accounted)
+{
+	Oid			types[] = {REGCLASSOID, TEXTOID};
+	Datum		values[2];
+
+	values[0] = ObjectIdGetDatum(relid);
+	values[1] = CStringGetTextDatum(registry_home(journal));
+	if (SPI_execute_with_args("UPDATE aion.stream_def SET home = $2 WHERE stream = $1",
+							  2, types, values, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not update aion.stream_def");
+	values[1] = CStringGetTextDatum(accounted);
+	if (SPI_execute_with_args("UPDATE aion.stream_state SET accounted = $2::pg_catalog.pg_snapshot WHERE stream = $1",
+							  2, types, values, NULL, false, 0) != SPI_OK_UPDATE)
+		elog(ERROR, "could not update aion.stream_state");
+}
+
+/* Takes over one stream, between extension_begin() and extension_end(). */
+static void
+adopt_stream(Oid relid)
+{
+	const StreamInfo *info;
+	RegistryEntry entry;
+	Accounted  *set;
+
+	LockRelationOid(relid, ShareUpdateExclusiveLock);
+	info = stream_lookup(relid, true);
+	if (info == NULL || !registry_read(relid, &entry) || !entry.elsewhere)
+		return;					/* dropped, or somebody was here before */
+	if (!info->has_storage)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("stream \"%s\" was restored without its tables", get_rel_name(relid)),
+				 errhint("Restore schema aion_data, too.")));
+	adopt_table(entry.journal);
+	adopt_table(entry.blocks);
+	(void) stream_tie(info, true);
+
+	set = accounted_from_text(restored_set(relid));
+	PushActiveSnapshot(GetLatestSnapshot());
+	set = arrivals_adopt(&info->storage, GetActiveSnapshot(), set);
+	PopActiveSnapshot();
+	adopt_rows(relid, entry.journal, accounted_to_text(set));
+	CacheInvalidateRelcacheByRelid(relid);
+	DEBUG_POINT("stream-adopted");
+}
+
+/*
+ * Takes over all streams that have been restored: after REFRESH MATERIALIZED VIEW aion.restored,
+ * in its transaction.
+ */
+void
+adopt_restored(void)
+{
+	ExtensionSave save;
+	List	   *streams = NIL;
+	ListCell   *cell;
+
+	CommandCounterIncrement();
+	extension_begin(&save);
+	if (SPI_execute("SELECT stream FROM aion.stream_def ORDER BY stream::pg_catalog.oid", false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read aion.stream_def");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		bool		isnull;
+
+		streams = lappend_oid(streams, DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i],
+																	  SPI_tuptable->tupdesc, 1, &isnull)));
+	}
+	foreach(cell, streams)
+	{
+		RegistryEntry entry;
+
+		if (registry_read(lfirst_oid(cell), &entry) && entry.elsewhere)
+			adopt_stream(lfirst_oid(cell));
+	}
+	extension_end(&save);
+	stream_definitions_changed();
+}
