@@ -7,6 +7,8 @@
 #   ROOTS=folder                           where chroots are kept for the next time (pg17, ...), made if they are not there
 #   TESTS="name ..." KEEP=1                as for test/run.sh; KEEP leaves the chroots, too
 #
+# The test of pg_upgrade there begins with a server of 15, if this machine has one that the extension can be built for.
+#
 # Without ROOTS, chroots go when the script ends; making one takes a minute and 0.7 GB. What runs in a chroot has process
 # ids, mounts, /tmp and shared memory of its own, so nothing of it outlives the script. Needs root, and mmdebstrap, which
 # it installs.
@@ -64,6 +66,33 @@ make_root()
 	mv "$2.new" "$2"
 }
 
+# Puts a server of 15 with the extension into the folder $2/old15, for the chroot $1 that sees $2 as its /tmp. Programs find
+# their other files from where they are themselves; libraries that the chroot lacks are put where tests look for them.
+make_old_server()
+{
+	local config=/usr/lib/postgresql/15/bin/pg_config old=$2/old15 dir library
+	is_complete_server "$config" || { say "no server of 15 here, so pg_upgrade is tested within one version"; return 0; }
+	# a minor release of ours can be younger than the chroot's, which then does not know what pg_upgrade has to carry over
+	if grep -q pg_attver "$(dirname "$config")/postgres" && ! grep -q pg_attver "$1"/usr/lib/postgresql/*/bin/postgres; then
+		say "15 is younger than the server of the chroot, so pg_upgrade is tested within one version"
+		return 0
+	fi
+	mkdir -p "$old/build"
+	for dir in "$("$config" --bindir)" "$("$config" --pkglibdir)" "$("$config" --sharedir)"; do
+		mkdir -p "$old$dir"
+		cp -rL "$dir/." "$old$dir/"
+	done
+	find "$old" \( -name 'aion.*' -o -name 'aion--*' \) -exec rm -f {} +
+	copy_project "$old/build"
+	make -s -C "$old/build" -j"$(nproc)" TEST=1 PG_CONFIG="$config" DESTDIR="$old" install >"$WORK/old15.log" 2>&1 ||
+		{ tail -n 20 "$WORK/old15.log" >&2; die "the extension could not be built for 15"; }
+	ldd "$old$("$config" --bindir)"/{postgres,psql,pg_ctl} | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u | while read -r library; do
+		[ -n "$(find "$1/lib/" "$1/usr/lib" -name "$(basename "$library")" -print -quit)" ] || cp -L "$library" "$old$("$config" --pkglibdir)/"
+	done
+	chmod -R a+rX "$old"
+	OLD_SERVER=/tmp/old15$(dirname "$("$config" --bindir)")
+}
+
 # Runs test/run.sh on a copy of the project in the chroot $1; its closing line goes to $WORK/closing. The chroot sees the
 # folder $2 as its /tmp, so that nothing is left in it. The tests are waited for in the background, since a signal must not
 # wait for them.
@@ -72,6 +101,8 @@ run_tests()
 	mkdir "$2" "$2/aion"
 	chmod 1777 "$2"
 	copy_project "$2/aion"
+	OLD_SERVER=
+	case " ${*:3} " in *" tap "* | "  ") make_old_server "$1" "$2" ;; esac
 	unshare --mount --propagation private --pid --fork --kill-child --ipc sh -ec '
 		root=$1 tmp=$2
 		shift 2
@@ -79,7 +110,7 @@ run_tests()
 		mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 		mount --bind "$tmp" "$root/tmp"
 		exec chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"' sh \
-		"$1" "$2" TESTS="${TESTS:-}" KEEP="${KEEP:-}" SOAK_MINUTES="${SOAK_MINUTES:-}" /tmp/aion/test/run.sh "${@:3}" >"$WORK/closing" &
+		"$1" "$2" TESTS="${TESTS:-}" KEEP="${KEEP:-}" SOAK_MINUTES="${SOAK_MINUTES:-}" AION_OLD_SERVER="$OLD_SERVER" /tmp/aion/test/run.sh "${@:3}" >"$WORK/closing" &
 	INSIDE=$!
 	wait "$INSIDE" || true
 	INSIDE=

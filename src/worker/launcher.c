@@ -322,7 +322,9 @@ worker_init(void)
 	worker.bgw_restart_time = 5;
 	strlcpy(worker.bgw_library_name, "aion", sizeof(worker.bgw_library_name));
 	strlcpy(worker.bgw_function_name, "aion_launcher_main", sizeof(worker.bgw_function_name));
-	RegisterBackgroundWorker(&worker);
+	/* pg_upgrade starts both servers; nobody may write to the one, nor see half of the other */
+	if (!IsBinaryUpgrade)
+		RegisterBackgroundWorker(&worker);
 
 	stream_wake_hook = control_wake;
 	staging_init();

@@ -36,14 +36,14 @@ sub _poll
 	return 0;
 }
 
-# new_node(NAME [, conf => TEXT] [, start => 0] [, extension => 0] [, init => [...]])
+# new_node(NAME [, conf => TEXT] [, start => 0] [, extension => 0] [, init => [...]] [, cluster => [...]])
 #
 # A server configured as all tests are, plus the given lines; started, with the extension in database postgres. It comes
 # back by itself after a crash, unlike those of the core tests, since crashing is what many tests here do.
 sub new_node
 {
 	my ($name, %option) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name, @{ $option{cluster} // [] });
 	$node->init(@{ $option{init} // [] });
 	$node->append_conf('postgresql.conf', slurp_file($CONFIG) . "restart_after_crash = on\n" . ($option{conf} // '') . "\n");
 	return $node unless $option{start} // 1;
