@@ -21,6 +21,7 @@ OBJS    = $(C_FILES:.c=.o)
 HEADERS = $(wildcard src/aion.h)
 
 # The installation script is put together from numbered pieces; the upgrade scripts, one per release, are files of their own.
+# A release leaves its script in sql/released/, for the test that updates from it.
 SQL_PIECES = $(sort $(wildcard sql/extension/*.sql))
 DATA_built = sql/aion--$(EXTVERSION).sql
 DATA       = $(wildcard sql/aion--*--*.sql)
