@@ -54,7 +54,8 @@ CREATE VIEW aion.workers AS
 	SELECT w.pid, d.datname AS database, w.role, w.state, w.since, w.last_error
 	  FROM aion.worker_status() w
 	  LEFT JOIN pg_catalog.pg_database d ON d.oid = w.database;
-COMMENT ON VIEW aion.workers IS 'live worker processes of aion in all databases';
+COMMENT ON VIEW aion.workers IS 'live worker processes of aion in all databases, and databases that wait for one';
+COMMENT ON COLUMN aion.workers.pid IS 'null: the scheduler of a database, for which no worker slot is free';
 COMMENT ON COLUMN aion.workers.database IS 'the one it serves; null: the launcher and serializers, which serve all';
 COMMENT ON COLUMN aion.workers.role IS 'launcher, scheduler, io, executor or serializer';
 COMMENT ON COLUMN aion.workers.since IS 'when the state began';

@@ -104,6 +104,8 @@ make_database(Oid database)
 		entry->scheduler = NULL;
 		entry->io = NULL;
 		entry->barred = 0;
+		entry->shut = false;
+		entry->waiting_since = 0;
 		entry->no_extension = false;
 		entry->io_unfinished = false;
 		entry->executions = 0;
@@ -251,7 +253,7 @@ control_no_extension(void)
 
 	LWLockAcquire(control->lock, LW_EXCLUSIVE);
 	if ((entry = control_find_database(MyDatabaseId)) != NULL)
-		entry->no_extension = true;
+		entry->no_extension = entry->shut = true;
 	for (int i = 0; i < CONTROL_STREAMS; i++)
 		if (control->streams[i].database == MyDatabaseId)
 			control->streams[i].stream = InvalidOid;
@@ -281,7 +283,7 @@ control_barred(void)
 
 	LWLockAcquire(control->lock, LW_SHARED);
 	entry = control_find_database(MyDatabaseId);
-	barred = entry != NULL && entry->barred > 0;
+	barred = entry != NULL && (entry->barred > 0 || entry->shut);
 	LWLockRelease(control->lock);
 	return barred;
 }
@@ -296,9 +298,56 @@ control_database_open(Oid database)
 	entry = make_database(database);
 	open = entry != NULL && entry->barred == 0;
 	if (open)
-		entry->no_extension = false;
+		entry->no_extension = entry->shut = false;
 	LWLockRelease(control->lock);
 	return open;
+}
+
+void
+control_database_shut(Oid database)
+{
+	DatabaseEntry *entry;
+
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	if ((entry = control_find_database(database)) != NULL)
+		entry->shut = true;
+	LWLockRelease(control->lock);
+}
+
+void
+control_database_waiting(Oid database, bool waiting)
+{
+	DatabaseEntry *entry;
+
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	if ((entry = control_find_database(database)) != NULL)
+	{
+		if (!waiting)
+			entry->waiting_since = 0;
+		else if (entry->waiting_since == 0)
+			entry->waiting_since = GetCurrentTimestamp();
+	}
+	LWLockRelease(control->lock);
+}
+
+int
+control_databases_waiting(Oid databases[CONTROL_DATABASES], TimestampTz since[CONTROL_DATABASES])
+{
+	int			n = 0;
+
+	LWLockAcquire(control->lock, LW_SHARED);
+	for (int i = 0; i < CONTROL_DATABASES; i++)
+	{
+		DatabaseEntry *entry = &control->databases[i];
+		Oid			database = pg_atomic_read_u32(&entry->database);
+
+		if (!OidIsValid(database) || entry->waiting_since == 0)
+			continue;
+		databases[n] = database;
+		since[n++] = entry->waiting_since;
+	}
+	LWLockRelease(control->lock);
+	return n;
 }
 
 bool
@@ -320,7 +369,7 @@ control_database_close(Oid database)
 }
 
 /* Without room for an entry there is nothing to bar: only databases with an entry have workers. */
-void
+bool
 control_bar(Oid database)
 {
 	DatabaseEntry *entry;
@@ -329,6 +378,7 @@ control_bar(Oid database)
 	if ((entry = make_database(database)) != NULL)
 		entry->barred++;
 	LWLockRelease(control->lock);
+	return entry != NULL;
 }
 
 /* Frees the entry too, so that a dropped database leaves nothing; the launcher makes it anew if it is to be served. */

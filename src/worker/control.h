@@ -61,8 +61,8 @@ extern void control_copy_text(char *field, Size size, const char *text);
 /* ---- databases ---- */
 
 /*
- * Asks the launcher to look at a database (again). "afresh": whatever ended its
- * last scheduler is no reason to wait before the next. Any process, also in
+ * Asks the launcher to look at a database (again), InvalidOid: at which databases there are. "afresh":
+ * whatever ended its last scheduler is no reason to wait before the next. Any process, also in
  * a transaction callback.
  */
 extern void control_poke(Oid database, bool afresh);
@@ -93,13 +93,16 @@ extern bool control_wake_io(void);
  */
 extern void control_sleep(bool wants_wake);
 
-/* Scheduler: there is no extension here. To be called before it leaves; the launcher starts it again on a poke only. */
+/*
+ * Scheduler: there is no extension here, so all workers of this database are to leave. To be called before
+ * it leaves itself; the launcher starts it again on a poke only.
+ */
 extern void control_no_extension(void);
 
 /* Scheduler: true once after an I/O worker of this database has left for any reason but want of work. */
 extern bool control_take_io_unfinished(void);
 
-/* True if this database's workers have to leave: it is barred (database DDL is under way). */
+/* True if this database's workers have to leave: it is barred (database DDL is under way) or shut. */
 extern bool control_barred(void);
 
 /* Launcher and database DDL. */
@@ -114,8 +117,14 @@ typedef struct PokedDatabases
 extern void control_take_pokes(PokedDatabases *pokes);
 extern bool control_database_open(Oid database);	/* makes an entry; false: barred, or no room */
 extern bool control_database_close(Oid database);	/* frees the entry unless barred or used; true: its scheduler found no extension */
-extern void control_bar(Oid database);
+extern void control_database_shut(Oid database);	/* its workers are to leave, until it is opened again */
+extern void control_database_waiting(Oid database, bool waiting);	/* for a worker slot to run its scheduler in */
+extern bool control_bar(Oid database);	/* false: no room for an entry, without which it has no workers */
 extern void control_unbar(Oid database);
+
+/* Databases that wait for a worker slot, and since when; returns how many. */
+extern int	control_databases_waiting(Oid databases[CONTROL_DATABASES],
+									  TimestampTz since[CONTROL_DATABASES]);
 
 /* ---- published facts: scheduler to I/O worker, and back ---- */
 

@@ -27,6 +27,8 @@ typedef struct DatabaseEntry
 	/* under the lock: */
 	Latch	   *io;
 	int			barred;			/* number of statements that bar it */
+	bool		shut;			/* launcher: not to be served any more */
+	TimestampTz waiting_since;	/* launcher: no worker slot was free for its scheduler; 0: it does not wait */
 	bool		no_extension;	/* scheduler: it looked and there was none */
 	bool		io_unfinished;	/* an I/O worker has left although there may be something to do */
 	uint32		executions;		/* of windows, that took ... */
@@ -81,6 +83,7 @@ typedef struct ControlState
 	/* under the lock: */
 	Latch	   *launcher;		/* NULL: none at present */
 	bool		slots_short;	/* launcher: a scheduler waits for a worker slot */
+	TimestampTz no_slot_logged; /* when the log was last told that no worker slot was free; 0: never */
 	PokedDatabases pokes;
 	DatabaseEntry databases[CONTROL_DATABASES];
 	WorkerSlot	workers[CONTROL_WORKERS];

@@ -4,10 +4,14 @@
  *	  creation of the extension in one.
  *
  * DROP DATABASE, ALTER DATABASE RENAME and SET TABLESPACE, and CREATE DATABASE
- * with a TEMPLATE are refused by the server while workers are connected. So the database is
- * barred first, if the user may run the statement; its workers leave, none
- * is started; when the transaction has ended, either way, the bar is lifted.
+ * are refused by the server while workers are connected to the database, for the last the
+ * template. So it is barred first, if the user may run the statement; its workers leave, none
+ * is started; when the transaction has ended, either way, the bar is lifted. (SET TABLESPACE
+ * ends one in its midst; what starts then waits for the server's lock on the database.)
  * The bar is in shared memory: a crash lifts it.
+ *
+ * After these statements, and any other ALTER DATABASE, the launcher looks at once which
+ * databases are to be served.
  */
 #include "postgres.h"
 
@@ -32,13 +36,15 @@
 #include "worker/database_ddl.h"
 #include "worker/worker.h"
 
+#define LEAVE_QUIETLY USECS_PER_SEC /* after that they are signalled */
 #define LEAVE_PATIENCE (10 * USECS_PER_SEC)
 
 static ProcessUtility_hook_type next_process_utility = NULL;
 
 /* To be done when the transaction ends. */
 static List *barred_databases = NIL;	/* in TopMemoryContext */
-static bool poke_at_commit = false;
+static bool poke_at_commit = false;	/* this database: it has the extension now */
+static bool list_at_commit = false;	/* which databases there are, or which of them are to be served, has changed */
 
 static void
 at_transaction_end(XactEvent event, void *arg)
@@ -54,9 +60,11 @@ at_transaction_end(XactEvent event, void *arg)
 				control_unbar(lfirst_oid(lc));
 			if (poke_at_commit && event != XACT_EVENT_ABORT)
 				control_poke(MyDatabaseId, true);
+			if (list_at_commit && event != XACT_EVENT_ABORT)
+				control_poke(InvalidOid, true);
 			list_free(barred_databases);
 			barred_databases = NIL;
-			poke_at_commit = false;
+			poke_at_commit = list_at_commit = false;
 			break;
 		default:
 			break;
@@ -83,6 +91,8 @@ find_option(List *options, const char *name)
 static char *
 needed_database(Node *statement)
 {
+	char	   *name;
+
 	switch (nodeTag(statement))
 	{
 		case T_DropdbStmt:
@@ -96,24 +106,35 @@ needed_database(Node *statement)
 				return castNode(AlterDatabaseStmt, statement)->dbname;
 			return NULL;
 		case T_CreatedbStmt:
-			return find_option(castNode(CreatedbStmt, statement)->options, "template");
+			name = find_option(castNode(CreatedbStmt, statement)->options, "template");
+			return name != NULL ? name : "template1";
 		default:
 			return NULL;
 	}
 }
 
-/* True if the current user has the rights of the database's owner. */
+/*
+ * True if the statement is the current user's to run: the database's owner's, or, as
+ * far as he may create any, everybody's who copies a template, which is not served anyway. The current
+ * database can be copied, but nothing else.
+ */
 static bool
-owns_database(Oid database)
+may_clear(Node *statement, Oid database)
 {
-	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
-	bool		owns;
+	HeapTuple	tuple;
+	Form_pg_database form;
+	bool		may;
 
+	if (database == MyDatabaseId && !IsA(statement, CreatedbStmt))
+		return false;
+	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
 	if (!HeapTupleIsValid(tuple))
 		return false;
-	owns = has_privs_of_role(GetUserId(), ((Form_pg_database) GETSTRUCT(tuple))->datdba);
+	form = (Form_pg_database) GETSTRUCT(tuple);
+	may = has_privs_of_role(GetUserId(), form->datdba) ||
+		(IsA(statement, CreatedbStmt) && form->datistemplate);
 	ReleaseSysCache(tuple);
-	return owns;
+	return may;
 }
 
 /*
@@ -124,18 +145,20 @@ static void
 clear_database(Oid database)
 {
 	TimestampTz start = GetCurrentTimestamp();
+	int64		waited = 0;
 	MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
 
 	barred_databases = lappend_oid(barred_databases, database);
 	MemoryContextSwitchTo(caller);
-	control_bar(database);
-	while (worker_terminate(database) > 0 &&
-		   GetCurrentTimestamp() - start < LEAVE_PATIENCE)
+	if (!control_bar(database))
+		barred_databases = list_delete_oid(barred_databases, database);
+	while (worker_dismiss(database, waited > LEAVE_QUIETLY) > 0 && waited < LEAVE_PATIENCE)
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 20, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
+		waited = GetCurrentTimestamp() - start;
 	}
 }
 
@@ -145,19 +168,22 @@ database_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_t
 						 QueryEnvironment *environment, DestReceiver *dest,
 						 QueryCompletion *completion)
 {
-	char	   *name = needed_database(pstmt->utilityStmt);
+	Node	   *statement = pstmt->utilityStmt;
+	char	   *name = needed_database(statement);
 
 	/* In a transaction block all but a renaming are refused anyway, in a read-only one, as on a standby, all are. */
 	if (name != NULL && control_available() && !XactReadOnly &&
-		(IsA(pstmt->utilityStmt, RenameStmt) ||
+		(IsA(statement, RenameStmt) ||
 		 !IsInTransactionBlock(context == PROCESS_UTILITY_TOPLEVEL)))
 	{
 		Oid			database = get_database_oid(name, true);
 
-		if (OidIsValid(database) && database != MyDatabaseId && owns_database(database) &&
+		if (OidIsValid(database) && may_clear(statement, database) &&
 			!list_member_oid(barred_databases, database))
 			clear_database(database);
 	}
+	if (IsA(statement, CreatedbStmt) || IsA(statement, AlterDatabaseStmt))
+		list_at_commit = control_available();
 
 	if (next_process_utility != NULL)
 		next_process_utility(pstmt, query, read_only_tree, context, params,

@@ -650,20 +650,6 @@ io_kick(void)
 
 /* ---- the worker ---- */
 
-/* True if the scheduler is not there to tell what is due, because the extension is not. */
-static bool
-extension_gone(void)
-{
-	bool		gone;
-
-	if (worker_count(WORKER_SCHEDULER, MyDatabaseId) > 0)
-		return false;
-	StartTransactionCommand();
-	gone = !extension_installed();
-	CommitTransactionCommand();
-	return gone;
-}
-
 void
 aion_io_main(Datum main_arg)
 {
@@ -681,7 +667,7 @@ aion_io_main(Datum main_arg)
 		TimestampTz now;
 
 		worker_tick();
-		if (worker_slots_short() || extension_gone())
+		if (worker_slots_short())
 			break;
 		worker_state("looking after buckets");
 		again = io_run_once();

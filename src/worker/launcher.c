@@ -35,8 +35,9 @@
 
 #define LIST_INTERVAL (60 * USECS_PER_SEC)	/* between two looks at pg_database without a poke */
 #define LIST_PAUSE USECS_PER_SEC			/* at least */
-#define SLOT_PAUSE (5 * USECS_PER_SEC)		/* after a start that found no slot */
+#define SLOT_PAUSE USECS_PER_SEC			/* after a start that found no slot */
 #define LOST_PAUSE (11 * USECS_PER_SEC)		/* by then a worker that was lost while starting is known to be */
+#define LEAVE_QUIETLY USECS_PER_SEC			/* after that, workers of a database that is not to be served are signalled */
 #define SETTLED (5 * USECS_PER_SEC)			/* having run that long, a scheduler's death is its first again */
 #define BACKOFF_MAX 7						/* 2^6 s, cut to a minute */
 
@@ -50,6 +51,7 @@ typedef struct KnownDatabase
 	bool		afresh;			/* poked so since the scheduler was started */
 	bool		started;		/* a scheduler was started and its end not noticed yet */
 	bool		no_slot;		/* the last start found no worker slot */
+	TimestampTz dismissed;		/* no longer listed, its workers were asked to leave; 0: not so */
 	int			failures;		/* ends in short sequence */
 	TimestampTz started_at;
 	TimestampTz next_start;		/* not before */
@@ -184,20 +186,17 @@ note_end(KnownDatabase *entry, TimestampTz now)
 static void
 start_scheduler(KnownDatabase *entry, TimestampTz now)
 {
-	entry->no_slot = false;
-	if (!control_database_open(entry->database))
+	bool		open = control_database_open(entry->database);
+
+	entry->started = open && worker_start(WORKER_SCHEDULER, entry->database, 1) > 0;
+	/* not if it was barred in between */
+	entry->no_slot = open && !entry->started && control_database_open(entry->database);
+	control_database_waiting(entry->database, entry->no_slot);
+	if (!entry->started)
 	{
-		entry->next_start = now + SLOT_PAUSE;	/* barred; its end is a poke */
+		entry->next_start = now + SLOT_PAUSE;	/* the end of a bar is a poke */
 		return;
 	}
-	if (worker_start(WORKER_SCHEDULER, entry->database, 1) == 0)
-	{
-		entry->no_slot = true;
-		entry->next_start = now + SLOT_PAUSE;
-		(void) control_database_close(entry->database);
-		return;
-	}
-	entry->started = true;
 	entry->started_at = now;
 	entry->poked = entry->afresh = false;
 }
@@ -212,12 +211,21 @@ tend_database(KnownDatabase *entry, TimestampTz now)
 
 	if (!entry->listed)
 	{
-		/* Gone, or not to be served any more (made a template). */
-		if (worker_terminate(entry->database) > 0)
-			return now + LIST_PAUSE;
+		/* Gone, or not to be served any more (made a template, or closed to connections). */
+		control_database_shut(entry->database);
+		if (entry->dismissed == 0)
+			entry->dismissed = now;
+		if (worker_dismiss(entry->database, now - entry->dismissed >= LEAVE_QUIETLY) > 0)
+			return now + LEAVE_QUIETLY;
 		(void) control_database_close(entry->database);
 		hash_search(known, &entry->database, HASH_REMOVE, NULL);
 		return now + LIST_INTERVAL;
+	}
+	if (entry->dismissed != 0)
+	{
+		/* It is to be served again, and some of its workers have not left yet. */
+		(void) control_database_open(entry->database);
+		entry->dismissed = 0;
 	}
 	if (alive)
 	{

@@ -327,5 +327,6 @@ aion_scheduler_main(Datum main_arg)
 			sleep_until_due();
 	}
 	control_no_extension();
+	(void) worker_dismiss(MyDatabaseId, false);
 	proc_exit(0);
 }

@@ -133,16 +133,22 @@ claim_slot(WorkerRole role, Oid database, TimestampTz now)
 	return best;
 }
 
-/* Says once a minute that no process could be had. */
+/* Says that no process could be had; the server's log is told so once a minute, by whoever meets it. */
 static void
 log_no_slot(WorkerRole role, Oid database)
 {
-	static TimestampTz last = 0;
 	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz last;
+	bool		due;
 
-	if (last != 0 && now - last < USECS_PER_MINUTE && now >= last)
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	last = control->no_slot_logged;
+	due = last == 0 || now - last >= USECS_PER_MINUTE || now < last;
+	if (due)
+		control->no_slot_logged = now;
+	LWLockRelease(control->lock);
+	if (!due)
 		return;
-	last = now;
 	ereport(LOG,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 roles[role].of_database ?
@@ -170,13 +176,13 @@ register_worker(WorkerRole role, uint32 arg)
 	return RegisterDynamicBackgroundWorker(&worker, NULL);
 }
 
-/* True if a database is served and not barred. Under the lock. */
+/* True if a database is served and neither barred nor shut. Under the lock. */
 static bool
 may_serve(Oid database)
 {
 	DatabaseEntry *entry = control_find_database(database);
 
-	return entry != NULL && entry->barred == 0;
+	return entry != NULL && entry->barred == 0 && !entry->shut;
 }
 
 int
@@ -270,7 +276,7 @@ worker_set_slots_short(bool slots_short)
 
 /* The signal is sent under the lock, so that it can't reach a stranger of the same pid. */
 int
-worker_terminate(Oid database)
+worker_dismiss(Oid database, bool at_once)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	int			n = 0;
@@ -284,8 +290,12 @@ worker_terminate(Oid database)
 			!slot_in_use(slot, now))
 			continue;
 		n++;
-		if (slot->pid != 0)
+		if (slot->pid == 0)
+			continue;
+		if (at_once)
 			kill(slot->pid, SIGTERM);
+		else
+			SetLatch(slot->latch);
 	}
 	LWLockRelease(control->lock);
 	return n;
@@ -395,9 +405,13 @@ enter(WorkerRole role, Datum main_arg)
 	return slot != NULL;
 }
 
-/* What ALTER ROLE or ALTER DATABASE ... SET, or postgresql.conf, must not spoil. */
+/*
+ * What ALTER ROLE or ALTER DATABASE ... SET, or postgresql.conf, must not spoil. Before the process connects,
+ * which would apply them. The limit on temporary files is one on what users' queries may take: it holds
+ * for executors, which retry, while what the others write is bounded otherwise.
+ */
 static void
-pin_settings(void)
+pin_settings(WorkerRole role)
 {
 	static const char *const settings[][2] = {
 		{"statement_timeout", "0"},
@@ -409,6 +423,9 @@ pin_settings(void)
 		{"default_transaction_read_only", "off"},
 		{"default_transaction_deferrable", "off"},
 		{"session_replication_role", "origin"},
+		{"restrict_nonsystem_relation_kind", ""},	/* from 15.8 and 16.4 on */
+		{"exit_on_error", "off"},
+		{"role", "none"},
 		{"row_security", "on"},
 		{"search_path", "pg_catalog, pg_temp"},
 	};
@@ -416,6 +433,8 @@ pin_settings(void)
 	for (int i = 0; i < lengthof(settings); i++)
 		if (GetConfigOption(settings[i][0], true, false) != NULL)
 			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	if (role != WORKER_EXECUTOR)
+		SetConfigOption("temp_file_limit", "-1", PGC_SUSET, PGC_S_OVERRIDE);
 }
 
 /*
@@ -443,16 +462,27 @@ worker_begin(WorkerRole role, Datum main_arg)
 		proc_exit(0);
 	on_shmem_exit(leave, (Datum) 0);
 
-	BackgroundWorkerInitializeConnectionByOid(my_slot->database, InvalidOid, 0);
-	pin_settings();
+	pin_settings(role);
+	/* The launcher decides which databases are served; one that has just been closed to connections is left quietly. */
+	BackgroundWorkerInitializeConnectionByOid(my_slot->database, InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
 	worker_state(NULL);
+}
+
+/* Between two turns there is nothing that could be cancelled: such a request is for what is over. */
+static void
+accept_interrupts(void)
+{
+	HOLD_CANCEL_INTERRUPTS();
+	CHECK_FOR_INTERRUPTS();
+	RESUME_CANCEL_INTERRUPTS();
+	QueryCancelPending = false;
 }
 
 void
 worker_tick(void)
 {
 	(void) pgstat_report_stat(false);
-	CHECK_FOR_INTERRUPTS();
+	accept_interrupts();
 	if (ConfigReloadPending)
 	{
 		ConfigReloadPending = false;
@@ -478,7 +508,7 @@ worker_sleep(long ms, uint32 wait_event_info)
 					 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms >= 0 ? WL_TIMEOUT : 0),
 					 ms, wait_event_info);
 	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
+	accept_interrupts();
 }
 
 bool
@@ -567,7 +597,8 @@ PG_FUNCTION_INFO_V1(aion_worker_status);
 
 /*
  * aion.worker_status(): pid, database oid, role, state, since, last_error of
- * live workers. Errors only to those who may read all statistics.
+ * live workers, and of schedulers that wait for a worker slot (pid NULL). Errors only to those who may
+ * read all statistics.
  */
 Datum
 aion_worker_status(PG_FUNCTION_ARGS)
@@ -575,6 +606,9 @@ aion_worker_status(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool		errors = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 	WorkerSlot *slots;
+	Oid			waiting[CONTROL_DATABASES];
+	TimestampTz since[CONTROL_DATABASES];
+	int			nwaiting;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (!control_available())
@@ -600,6 +634,18 @@ aion_worker_status(PG_FUNCTION_ARGS)
 		values[4] = TimestampTzGetDatum(slot->since);
 		values[5] = error_datum(slot->last_error);
 		nulls[5] = slot->last_error[0] == '\0' || !errors;
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	nwaiting = control_databases_waiting(waiting, since);
+	for (int i = 0; i < nwaiting; i++)
+	{
+		Datum		values[6];
+		bool		nulls[6] = {[0] = true, [5] = true};
+
+		values[1] = ObjectIdGetDatum(waiting[i]);
+		values[2] = CStringGetTextDatum(roles[WORKER_SCHEDULER].name);
+		values[3] = CStringGetTextDatum("waiting for a worker slot");
+		values[4] = TimestampTzGetDatum(since[i]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -48,8 +48,11 @@ extern bool worker_slots_short(void);
 /* Launcher: says so, or that it is over. */
 extern void worker_set_slots_short(bool slots_short);
 
-/* Asks all workers of a database to leave (SIGTERM). Returns the number that live or are being started. */
-extern int	worker_terminate(Oid database);
+/*
+ * Asks all workers of a database, which is barred or shut, to leave: after what they are at, or by SIGTERM,
+ * which the log tells of. Returns the number that live or are being started.
+ */
+extern int	worker_dismiss(Oid database, bool at_once);
 
 /*
  * First thing a worker calls: signal handlers, connection, settings that other
