@@ -172,6 +172,8 @@ extension_pin_output(void)
 	extension_pin("bytea_output", "hex");
 	extension_pin("lc_monetary", "C");
 	extension_pin("xmloption", "content");
+	extension_pin("array_nulls", "on");
+	extension_pin("quote_all_identifiers", "off");
 
 	return level;
 }

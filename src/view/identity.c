@@ -23,7 +23,12 @@ static const char *const kept_settings[] = {
 	"bytea_output",
 	"lc_monetary",
 	"lc_numeric",
-	"lc_time"
+	"lc_time",
+	"array_nulls",
+	"default_text_search_config",
+	"quote_all_identifiers",
+	"xmlbinary",
+	"xmloption"
 };
 
 /* The current values, as "name=value". Palloc'd list of char *. */

@@ -27,7 +27,7 @@ typedef struct DatabaseEntry
 	/* under the lock: */
 	Latch	   *io;
 	int			barred;			/* number of statements that bar it */
-	bool		shut;			/* launcher: not to be served any more */
+	bool		shut;			/* launcher, scheduler: not to be served any more, workers are to leave */
 	TimestampTz waiting_since;	/* launcher: no worker slot was free for its scheduler; 0: it does not wait */
 	bool		no_extension;	/* scheduler: it looked and there was none */
 	bool		io_unfinished;	/* an I/O worker has left although there may be something to do */
