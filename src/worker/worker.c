@@ -465,6 +465,8 @@ worker_begin(WorkerRole role, Datum main_arg)
 	pin_settings(role);
 	/* The launcher decides which databases are served; one that has just been closed to connections is left quietly. */
 	BackgroundWorkerInitializeConnectionByOid(my_slot->database, InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
+	/* which ALTER DATABASE ... SET session_authorization has changed */
+	SetSessionAuthorization(GetAuthenticatedUserId(), true);
 	worker_state(NULL);
 }
 

@@ -200,6 +200,21 @@ is(worker_pid($node, 'scheduler', 'd'), $scheduler, 'its scheduler was not distu
 	exact('after a crash', 'd');
 }
 
+# two statements at once: the bar is lifted after the second
+{
+	my ($first, $second) = map { Session->new($node) } 1 .. 2;
+	$first->must('BEGIN');
+	$first->must('ALTER DATABASE d RENAME TO e');
+	$second->send('DROP DATABASE d');
+	wait_until($node, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $second->{backend}", 'the second statement waits for the first');
+	$first->must('ROLLBACK');
+	ok($second->result->{ok}, 'and has its way');
+	$_->close for $first, $second;
+}
+create_database('d');
+sql('ALTER DATABASE d OWNER TO owner');
+add_events(3000, 'd');
+
 # ---- copies ------------------------------------------------------------------------------------------------------------
 
 # Taken while events are in memory, in the journal and in p-buckets, some accounted for and some not.
