@@ -164,7 +164,7 @@ prove_tests()
 		TESTDIR="$WORK/results/$suite" prove --verbose -I "$PGXS_DIR/test/perl" -I t ${PROVE_FLAGS:-} $tests
 }
 
-suite_tap() { prove_tests tap t 2400; }
+suite_tap() { prove_tests tap t 3600; }
 suite_soak() { prove_tests soak soak $((SOAK_MINUTES * 120 + 3600)); }
 
 suite_readme()
