@@ -145,6 +145,17 @@ is(sql('apart', 'SELECT count(*) FROM s'), 0, 'definitions alone are an empty st
 run('restore of data', @single, '-d', $node->connstr('apart'), '-f', "$dir/data.sql");
 ($code, $out, $error) = $node->psql('apart', "INSERT INTO s VALUES ('a', 1, '2024-03-01 09:00')");
 like($error, qr/being restored/, 'the last step is not in a dump of data alone');
+# it is taken over wholly or not at all
+for my $action ('error', 'crash')
+{
+	arm_fault($node, 'stream-adopted', $action);
+	($code, $out, $error) = $node->psql('apart', 'REFRESH MATERIALIZED VIEW aion.restored');
+	isnt($code, 0, "$action in the last step");
+	wait_for_fault($node, 'stream-adopted');
+	$node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
+	($code, $out, $error) = $node->psql('apart', "INSERT INTO s VALUES ('a', 1, '2024-03-01 09:00')");
+	like($error, qr/being restored/, "$action in the last step: nothing is taken over");
+}
 sql('apart', 'REFRESH MATERIALIZED VIEW aion.restored');
 r26_restored('apart', 'data apart from definitions');
 
