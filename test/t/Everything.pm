@@ -158,11 +158,13 @@ sub settle
 	$node->poll_query_until($db, q{
 		SELECT count(*) = 0 FROM app.kept k WHERE k.window_end <= (SELECT event_watermark - interval '1 hour' FROM aion.streams
 			WHERE stream = '"Odd.schema"."Strange ""name"'::regclass)}) or die 'results are not removed';
-	my ($before, $now) = ('', state($node, $db));
-	for (my $equal = 0; $equal < 3; $equal = $before eq $now ? $equal + 1 : 0)
+	# what is observed of late events is written some seconds later
+	my ($before, $changed) = ('', time);
+	while (time < $changed + 7)
 	{
-		usleep(100_000);
-		($before, $now) = ($now, state($node, $db));
+		my $now = state($node, $db);
+		($before, $changed) = ($now, time) if $now ne $before;
+		usleep(500_000);
 	}
 	return;
 }
