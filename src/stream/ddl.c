@@ -285,7 +285,8 @@ stream_process_utility(PlannedStmt *pstmt, const char *query_string, bool read_o
 		after_statement(parsetree, watch);
 	/* what the other session's transaction had changed, definitions among it, is in force only now */
 	if (IsA(parsetree, TransactionStmt) &&
-		((TransactionStmt *) parsetree)->kind == TRANS_STMT_COMMIT_PREPARED && stream_wake_hook)
+		((TransactionStmt *) parsetree)->kind == TRANS_STMT_COMMIT_PREPARED &&
+		stream_wake_hook && !IsBinaryUpgrade && extension_installed())
 		stream_wake_hook();
 }
 

@@ -303,6 +303,21 @@ control_database_open(Oid database)
 	return open;
 }
 
+int
+control_databases(Oid databases[CONTROL_DATABASES])
+{
+	int			n = 0;
+
+	LWLockAcquire(control->lock, LW_SHARED);
+	for (int i = 0; i < CONTROL_DATABASES; i++)
+	{
+		databases[n] = pg_atomic_read_u32(&control->databases[i].database);
+		n += OidIsValid(databases[n]) ? 1 : 0;
+	}
+	LWLockRelease(control->lock);
+	return n;
+}
+
 void
 control_database_shut(Oid database)
 {

@@ -117,6 +117,7 @@ typedef struct PokedDatabases
 extern void control_take_pokes(PokedDatabases *pokes);
 extern bool control_database_open(Oid database);	/* makes an entry; false: barred, or no room */
 extern bool control_database_close(Oid database);	/* frees the entry unless barred or used; true: its scheduler found no extension */
+extern int	control_databases(Oid databases[CONTROL_DATABASES]);	/* those that have an entry */
 extern void control_database_shut(Oid database);	/* its workers are to leave, until it is opened again */
 extern void control_database_waiting(Oid database, bool waiting);	/* for a worker slot to run its scheduler in */
 extern bool control_bar(Oid database);	/* false: no room for an entry, without which it has no workers */

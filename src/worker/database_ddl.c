@@ -18,7 +18,6 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
-#include "catalog/pg_namespace.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
@@ -201,28 +200,6 @@ database_ddl_init(void)
 	RegisterXactCallback(at_transaction_end, NULL);
 }
 
-/*
- * Errors out if schema "aion", which CREATE EXTENSION takes if it is there already, is an ordinary user's. He could rename
- * it and put another in its place, whose tables workers would write to, and fire triggers on, as superuser.
- */
-static void
-check_schema_owner(void)
-{
-	HeapTuple	tuple = SearchSysCache1(NAMESPACENAME, CStringGetDatum("aion"));
-	Oid			owner;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "there is no schema \"aion\"");
-	owner = ((Form_pg_namespace) GETSTRUCT(tuple))->nspowner;
-	ReleaseSysCache(tuple);
-	if (owner != GetUserId() && !superuser_arg(owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("schema \"aion\" belongs to role \"%s\"", GetUserNameFromId(owner, false)),
-				 errdetail("Its owner could change what aion's workers trust."),
-				 errhint("Drop it, rename it, or give it to a superuser.")));
-}
-
 PG_FUNCTION_INFO_V1(aion_start_workers);
 
 /*
@@ -232,7 +209,6 @@ PG_FUNCTION_INFO_V1(aion_start_workers);
 Datum
 aion_start_workers(PG_FUNCTION_ARGS)
 {
-	check_schema_owner();
 	poke_at_commit = control_available();
 	PG_RETURN_VOID();
 }

@@ -59,6 +59,21 @@ typedef struct KnownDatabase
 
 static HTAB *known;
 
+/* The entry of a database, made if need be. */
+static KnownDatabase *
+know_database(Oid database)
+{
+	bool		found;
+	KnownDatabase *entry = hash_search(known, &database, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		memset(entry, 0, sizeof(*entry));
+		entry->database = database;
+	}
+	return entry;
+}
+
 /*
  * Brings "known" up to date with pg_database, and forgets the memory of databases that are not there any
  * more.
@@ -87,19 +102,12 @@ list_databases(void)
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
-		bool		found;
 
 		gone = list_delete_oid(gone, form->oid);
 		/* A limit below -1 marks one that DROP DATABASE left half-done. */
 		if (form->datistemplate || !form->datallowconn || form->datconnlimit < -1)
 			continue;
-		entry = hash_search(known, &form->oid, HASH_ENTER, &found);
-		if (!found)
-		{
-			memset(entry, 0, sizeof(*entry));
-			entry->database = form->oid;
-		}
-		entry->listed = true;
+		know_database(form->oid)->listed = true;
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
@@ -281,6 +289,8 @@ void
 aion_launcher_main(Datum main_arg)
 {
 	HASHCTL		ctl;
+	Oid			served[CONTROL_DATABASES];
+	int			nserved;
 	TimestampTz next_list = 0;
 	TimestampTz last_list = 0;
 
@@ -290,6 +300,10 @@ aion_launcher_main(Datum main_arg)
 	ctl.keysize = sizeof(Oid);
 	ctl.entrysize = sizeof(KnownDatabase);
 	known = hash_create("aion databases", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	/* served by a launcher before this one; some may have been closed to us since */
+	nserved = control_databases(served);
+	for (int i = 0; i < nserved; i++)
+		(void) know_database(served[i]);
 
 	for (;;)
 	{

@@ -18,9 +18,11 @@
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/lwlock.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
@@ -31,6 +33,8 @@
 #include "worker/turnover_vacuum.h"
 
 #define PAUSE_US		(5 * USECS_PER_SEC)
+#define TIME_LIMIT_MS	500
+#define LONG_PAUSE_US	(60 * USECS_PER_SEC)	/* after one that has exceeded it */
 #define SMALL_BLOCKS	1024	/* with the TOAST table */
 #define DEAD_ROWS		50		/* autovacuum's defaults */
 #define DEAD_FRACTION	0.2
@@ -128,19 +132,57 @@ find_tables(const StreamFacts *facts, int n)
 	return tables;
 }
 
+/*
+ * VACUUM within the time limit: a session whose cursor stands on a page of an index would keep the I/O worker, and
+ * all who need it, waiting for as long as it likes. False: there was not time enough, which leaves the table to autovacuum.
+ */
+static bool
+vacuum_in_time(Oid relid)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile bool in_time = true;
+
+	PG_TRY();
+	{
+		enable_timeout_after(STATEMENT_TIMEOUT, TIME_LIMIT_MS);
+		(void) table_vacuum(relid, false);
+		disable_timeout(STATEMENT_TIMEOUT, false);
+	}
+	PG_CATCH();
+	{
+		disable_timeout(STATEMENT_TIMEOUT, false);
+		if (geterrcode() != ERRCODE_QUERY_CANCELED)
+			PG_RE_THROW();
+		HOLD_INTERRUPTS();
+		FlushErrorState();
+		LWLockReleaseAll();
+		AbortCurrentTransaction();
+		MemoryContextSwitchTo(caller);
+		RESUME_INTERRUPTS();
+		in_time = false;
+	}
+	PG_END_TRY();
+	/* it may have come too late to be noticed by what it was for */
+	QueryCancelPending = false;
+	return in_time;
+}
+
 void
 turnover_vacuum(const StreamFacts *facts, int n)
 {
 	static TimestampTz last = 0;
+	static int64 pause = PAUSE_US;
 	TimestampTz now = GetCurrentTimestamp();
 	ListCell   *lc;
 
-	if (now >= last && now - last < PAUSE_US)
+	if (now >= last && now - last < pause)
 		return;
 	last = now;
+	pause = PAUSE_US;
 	foreach(lc, find_tables(facts, n))
 	{
 		CHECK_FOR_INTERRUPTS();
-		(void) table_vacuum(lfirst_oid(lc), false);
+		if (!vacuum_in_time(lfirst_oid(lc)))
+			pause = LONG_PAUSE_US;
 	}
 }

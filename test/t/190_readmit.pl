@@ -309,6 +309,18 @@ for my $table ('aion.window_state', 'aion.window_firing', 'aion_results.rv')
 	wait_until($node, "SELECT pg_stat_get_vacuum_count('$table'::regclass) > 0", "$table is vacuumed without waiting for autovacuum");
 }
 
+# whoever stands on a page of an index holds up its VACUUM, but not the I/O worker
+my $reader = Session->new($node);
+$reader->must('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off');
+$reader->must('BEGIN; DECLARE c CURSOR FOR SELECT window_start FROM aion_results.rv ORDER BY 1; FETCH 5 FROM c');
+for my $round (0 .. 7)
+{
+	minutes(5000 + $round * 100, 5099 + $round * 100);
+	sql(q{SELECT aion.destage('r', timeout => '20 s'), pg_sleep(1)});
+}
+$reader->must('COMMIT');
+wait_until($node, 'SELECT count(*) = 120 FROM rv', 'destages go on while a cursor is open');
+
 # killed at any point
 for my $point ('retain-deleted', 'retain-committed')
 {

@@ -94,7 +94,7 @@ my %RELATIONS = (
 	'aion.windows' => [ 0, 3, 0, 3, 0, 3 ],
 	'aion.io' => 'open',
 	'aion.workers' => 'open',
-	map { $_ => 'closed' } qw(aion.stream_def aion.stream_state aion.stream_lateness aion.added_column aion.view_def
+	map { $_ => 'closed' } qw(aion.database aion.restored aion.stream_def aion.stream_state aion.stream_lateness aion.added_column aion.view_def
 	  aion.view_state aion.window_state aion.window_firing aion.set_aside aion.set_aside_id_seq aion.late_forecast
 	  aion_data.journal aion_data.blocks));
 my $relations = sql(q{
