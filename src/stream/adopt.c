@@ -68,6 +68,25 @@ adopt_table(Oid relid)
 		ATExecChangeOwner(relid, GetUserId(), true, AccessExclusiveLock);
 }
 
+/* Errors out if a table that the stream's row names is another stream's, too: its own could not be made under that name. */
+static void
+check_own_table(Oid relid, Oid table)
+{
+	Oid			types[] = {REGCLASSOID};
+	Datum		values[] = {ObjectIdGetDatum(table)};
+
+	if (SPI_execute_with_args("SELECT FROM aion.stream_def WHERE $1 IN (journal, blocks)",
+							  1, types, values, NULL, false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read aion.stream_def");
+	if (SPI_processed != 1 || get_rel_relkind(table) != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" was not restored as a part of stream \"%s\"",
+						get_rel_name(table), get_rel_name(relid)),
+				 errdetail("It is of another kind, or a part of another stream as well."),
+				 errhint("Restore into a database where schema aion_data has nothing of that name.")));
+}
+
 /* What the stream's row says is accounted for, by the dump. Palloc'd. */
 static char *
 restored_set(Oid relid)
@@ -122,6 +141,8 @@ adopt_stream(Oid relid)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("stream \"%s\" was restored without its tables", get_rel_name(relid)),
 				 errhint("Restore schema aion_data, too.")));
+	check_own_table(relid, entry.journal);
+	check_own_table(relid, entry.blocks);
 	adopt_table(entry.journal);
 	adopt_table(entry.blocks);
 	(void) stream_tie(info, true);

@@ -46,7 +46,7 @@ extension_installed(void)
 }
 
 /* Owner of aion's tables. */
-static Oid
+Oid
 extension_owner(void)
 {
 	Oid			relid = extension_relation("stream_def");

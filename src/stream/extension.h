@@ -14,6 +14,7 @@
 
 /* OID of relation "name" in schema aion; InvalidOid if there is none (any more). */
 extern Oid	extension_relation(const char *name);
+extern Oid	extension_owner(void);
 
 /* True if the extension is installed in this database. Two cached look-ups. */
 extern bool extension_installed(void);

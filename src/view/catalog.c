@@ -187,6 +187,26 @@ view_is_definition(Oid relid)
 	return result;
 }
 
+/* How often the relation is a continuous view or a part of one. */
+int
+view_uses_of_relation(Oid relid)
+{
+	static const AttrNumber columns[] = {VIEW_DEF_VIEW, VIEW_DEF_DEFINITION, VIEW_DEF_RESULTS};
+	int			uses = 0;
+
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		ExtensionScan scan;
+
+		if (!extension_scan_begin(&scan, "view_def", "(none)", columns[i], relid, AccessShareLock))
+			return 0;
+		while (HeapTupleIsValid(extension_scan_next(&scan)))
+			uses++;
+		extension_scan_end(&scan);
+	}
+	return uses;
+}
+
 /* True if the view's row was made by the current transaction. */
 bool
 view_created_here(Oid view)

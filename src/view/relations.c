@@ -38,7 +38,14 @@
 #include "stream/extension.h"
 #include "view/view_internal.h"
 
-#define RESULTS_SCHEMA "aion_results"
+/* While this process makes a relation of a view. */
+static bool making = false;
+
+bool
+view_relations_being_made(void)
+{
+	return making;
+}
 
 /* Quoted, qualified name of a relation. Palloc'd. */
 char *
@@ -122,8 +129,17 @@ run_utility(Node *statement, const char *query, int location, int length)
 	wrapper->utilityStmt = statement;
 	wrapper->stmt_location = location;
 	wrapper->stmt_len = length;
-	ProcessUtility(wrapper, query, false, PROCESS_UTILITY_QUERY,
-				   NULL, NULL, None_Receiver, NULL);
+	making = true;
+	PG_TRY();
+	{
+		ProcessUtility(wrapper, query, false, PROCESS_UTILITY_QUERY,
+					   NULL, NULL, None_Receiver, NULL);
+	}
+	PG_FINALLY();
+	{
+		making = false;
+	}
+	PG_END_TRY();
 	CommandCounterIncrement();
 }
 
@@ -133,8 +149,17 @@ run_sql(const char *sql)
 {
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "unexpected result of \"%s\"", sql);
+	making = true;
+	PG_TRY();
+	{
+		if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
+			elog(ERROR, "unexpected result of \"%s\"", sql);
+	}
+	PG_FINALLY();
+	{
+		making = false;
+	}
+	PG_END_TRY();
 	SPI_finish();
 	CommandCounterIncrement();
 }

@@ -7,6 +7,7 @@
  *	  owner of the view changed, also by REASSIGN OWNED: definition and results follow
  *	  definition replaced: refused
  *	  stream restored, or the server upgraded: dependencies are recorded again
+ *	  table or view made in aion_results, or moved there: refused, unless it is a view's
  *	  stream truncated: results and window rows of its views go; the scheduler
  *			then takes the views up as if they were new
  *
@@ -19,62 +20,115 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "catalog/indexing.h"
+#include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_rewrite.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
+#include "stream/extension.h"
 #include "stream/stream.h"
 #include "view/view_internal.h"
 
 static object_access_hook_type previous_object_access_hook;
 
-/* The owner of a relation as this very command has left it, which the caches don't show yet. */
-static Oid
-owner_as_changed(Oid relid)
+/*
+ * Sets *class to a relation's row as this very command has left it, which the caches don't show yet;
+ * false if there is none.
+ */
+static bool
+relation_as_changed(Oid relid, FormData_pg_class *class)
 {
 	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
-	Oid			owner = InvalidOid;
+	bool		found;
 
 	ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
 	scan = systable_beginscan(pg_class, ClassOidIndexId, true, SnapshotSelf, 1, &key);
 	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	found = HeapTupleIsValid(tuple);
+	if (found)
+		memcpy(class, GETSTRUCT(tuple), CLASS_TUPLE_SIZE);
 	systable_endscan(scan);
 	table_close(pg_class, AccessShareLock);
-	return owner;
+	return found;
+}
+
+/* The owner of a relation as this command has left it. */
+static Oid
+owner_as_changed(Oid relid)
+{
+	FormData_pg_class class;
+
+	return relation_as_changed(relid, &class) ? class.relowner : InvalidOid;
+}
+
+/*
+ * Refuses a table or view that somebody puts into aion_results, where everybody may create: a restore finds parts
+ * of views by name, and would take it for one, as its owner's after ALTER ... OWNER. Views are made with their
+ * users' rights, restores with those of the extension's owner. A part that comes back from another schema is known.
+ */
+static void
+refuse_stranger(Oid relid, bool created)
+{
+	Oid			schema = get_namespace_oid(RESULTS_SCHEMA, true);
+	FormData_pg_class class;
+
+	if (!OidIsValid(schema) || !relation_as_changed(relid, &class) || class.relnamespace != schema ||
+		(class.relkind != RELKIND_VIEW && class.relkind != RELKIND_RELATION))
+		return;
+	if (created ? view_relations_being_made() :
+		get_rel_namespace(relid) == schema || view_uses_of_relation(relid) > 0)
+		return;
+	if (!has_privs_of_role(GetUserId(), extension_owner()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to put \"%s\" into schema %s", NameStr(class.relname), RESULTS_SCHEMA),
+				 errdetail("Only aion.create_view() makes tables and views there.")));
 }
 
 /*
  * Gives definition and results the owner that the view just got. Whoever could change
  * the view's owner may do that: they are parts of the view. Does nothing after other
- * changes to a view, owners being the same then.
+ * changes to a view, owners being the same then. Of a view that is being restored only what belonged to its
+ * owner is taken for a part.
  */
 static void
 follow_owner(Oid view)
 {
 	ViewRow    *row = view_row_read(view);
+	ViewRelations relations;
+	Oid			parts[2];
 	Oid			owner;
+	HeapTuple	before;
 
 	if (row == NULL)
 		return;
+	relations = (ViewRelations) {.view = view,.definition = row->definition,.results = row->results};
 	owner = owner_as_changed(view);
-	if (!OidIsValid(owner))
+	before = SearchSysCache1(RELOID, ObjectIdGetDatum(view));
+	if (!OidIsValid(owner) || !HeapTupleIsValid(before))
 		return;
-	if (owner_as_changed(row->results) != owner)
-		ATExecChangeOwner(row->results, owner, true, AccessExclusiveLock);
-	if (owner_as_changed(row->definition) != owner)
-		ATExecChangeOwner(row->definition, owner, true, AccessExclusiveLock);
+	parts[0] = row->results;
+	parts[1] = row->definition;
+	for (int i = 0; i < lengthof(parts); i++)
+	{
+		Oid			own = owner_as_changed(parts[i]);
+
+		if (own != owner && (own == ((Form_pg_class) GETSTRUCT(before))->relowner || view_has_dependencies(&relations)))
+			ATExecChangeOwner(parts[i], owner, true, AccessExclusiveLock);
+	}
+	ReleaseSysCache(before);
 }
 
 /*
@@ -121,9 +175,12 @@ view_object_access(ObjectAccessType access, Oid class_id, Oid object, int sub, v
 		if (access == OAT_POST_CREATE && view_catalog_exists())
 			refuse_new_query(object);
 	}
-	else if (class_id == RelationRelationId &&
-			 (access == OAT_DROP || access == OAT_POST_ALTER) &&
-			 get_rel_relkind(object) == RELKIND_VIEW && view_catalog_exists())
+	if (class_id == RelationRelationId && (access == OAT_POST_CREATE || access == OAT_POST_ALTER) &&
+		view_catalog_exists())
+		refuse_stranger(object, access == OAT_POST_CREATE);
+	if (class_id == RelationRelationId &&
+		(access == OAT_DROP || access == OAT_POST_ALTER) &&
+		get_rel_relkind(object) == RELKIND_VIEW && view_catalog_exists())
 	{
 		if (access == OAT_POST_ALTER)
 			follow_owner(object);
@@ -151,12 +208,34 @@ view_stream_truncated(Oid stream)
 }
 
 /*
+ * Errors out if a part of a view that came with a dump is not its own: the name was another relation's, and the
+ * restore went on. As the view's definition it would be executed with the rights of the view's owner.
+ */
+static void
+check_restored_part(const ViewRow *row, Oid part, char relkind)
+{
+	FormData_pg_class view;
+	FormData_pg_class class;
+
+	if (!relation_as_changed(row->view, &view) || !relation_as_changed(part, &class))
+		return;					/* left out of the restore: there is nothing to execute */
+	if (class.relkind != relkind || class.relowner != view.relowner || view_uses_of_relation(part) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("relation \"%s\" was not restored as a part of continuous view \"%s\"",
+						view_qualified_name(part), view_qualified_name(row->view)),
+				 errdetail("It is of another kind, of another owner, or a part of another view as well."),
+				 errhint("Drop or rename what had that name before the restore, and restore again.")));
+}
+
+/*
  * Stream tie hook: dependencies of the stream's views, as create_view() recorded them. A view
  * that is locked is perhaps being dropped.
  */
 static bool
 view_tie(Oid stream, bool wait)
 {
+	bool		restored = stream_lookup(stream, false)->elsewhere;
 	bool		all = true;
 	ListCell   *lc;
 
@@ -165,6 +244,11 @@ view_tie(Oid stream, bool wait)
 		const ViewRow *row = lfirst(lc);
 		ViewRelations relations = {.view = row->view,.definition = row->definition,.results = row->results};
 
+		if (restored)
+		{
+			check_restored_part(row, row->definition, RELKIND_VIEW);
+			check_restored_part(row, row->results, RELKIND_RELATION);
+		}
 		if (view_has_dependencies(&relations))
 			continue;
 		if (wait)

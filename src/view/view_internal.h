@@ -63,6 +63,7 @@ extern bool view_catalog_exists(void);
 extern ViewRow *view_row_read(Oid view);
 extern List *view_rows_of_stream(Oid stream);
 extern bool view_is_definition(Oid relid);
+extern int	view_uses_of_relation(Oid relid);
 extern void view_row_insert(const ViewRow *row);
 extern void view_row_update(const ViewRow *row);
 extern bool view_row_delete(Oid view);
@@ -89,12 +90,15 @@ extern void view_check_persistent(Oid definition);
 extern Oid	view_check_definition(const char *definition_name, const char *view_name);
 
 /* relations.c */
+#define RESULTS_SCHEMA "aion_results"	/* where definitions and results are */
+
 typedef struct ViewRelations
 {
 	Oid			view;
 	Oid			definition;
 	Oid			results;
 } ViewRelations;
+extern bool view_relations_being_made(void);
 extern bool view_claim_name(const char *name, Oid schema);
 extern Oid	view_make_definition(Oid view_schema, const char *view_name, RawStmt *raw, const char *query);
 extern Oid	view_make_results(Oid view_schema, const char *view_name, Oid definition, Oid time_type);

@@ -1,0 +1,85 @@
+# Streams that came with a dump and are not taken over yet, and what others do meanwhile: nobody's relation is taken for a part
+# of a restored view, and nothing spoils what the restore brought.
+use strict;
+use warnings;
+
+use Aion;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_node('unfinished', conf => "aion.late_interval = '20ms'\nmax_worker_processes = 32", extension => 0);
+my $dir = $node->basedir;
+
+sub sql { my ($db, $sql) = @_; return $node->safe_psql($db, $sql) }
+
+sub fails_like
+{
+	my ($db, $sql, $pattern, $name, @options) = @_;
+	my ($code, $out, $error) = $node->psql($db, $sql, @options);
+	return like($error, $pattern, $name);
+}
+
+sub database { my ($db, $sql) = @_; sql('postgres', "CREATE DATABASE $db"); sql($db, $sql) if $sql; return }
+
+# Errors are ignored, as both programs do by default.
+sub restore { my ($db, @options) = @_; system_log('pg_restore', @options, '-d', $node->connstr($db), "$dir/origin.dump"); return }
+
+sql('postgres', 'CREATE ROLE alice LOGIN; CREATE ROLE mallory LOGIN');
+database('origin', q{
+	CREATE EXTENSION aion;
+	GRANT USAGE ON FOREIGN SERVER aion TO PUBLIC;
+	GRANT CREATE ON SCHEMA public TO PUBLIC;
+	SET SESSION AUTHORIZATION alice;
+	CREATE TYPE mood AS ENUM ('good', 'bad');
+	CREATE FOREIGN TABLE s (n int, x mood, at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', allowed_lateness '10 d');
+	SELECT aion.create_view('v', 'SELECT count(*) AS n FROM s', aion.tumbling('10 min'));
+	SELECT aion.create_view('gone', 'SELECT sum(n) AS sum FROM s', aion.tumbling('20 min'));
+	INSERT INTO s SELECT g, 'good', '2024-03-01 08:00'::timestamptz + g * interval '1 min' FROM generate_series(1, 300) g;
+	SELECT aion.sync('s');
+	INSERT INTO s VALUES (0, 'bad', '2024-01-01 08:00');
+	SELECT aion.sync('s')});
+is(sql('origin', 'SELECT count(*) FROM aion.set_aside'), 1, 'an event is set aside');
+$node->command_ok([ 'pg_dump', '-Fc', '-f', "$dir/origin.dump", '-d', $node->connstr('origin') ], 'dump');
+
+# ---- relations of strangers ---------------------------------------------------------------------------------------------------
+
+database('squatted', q{CREATE EXTENSION aion; GRANT USAGE ON FOREIGN SERVER aion TO PUBLIC; CREATE SCHEMA m; GRANT ALL ON SCHEMA m TO mallory});
+for my $statement ('CREATE VIEW aion_results.def_v AS SELECT 1::bigint AS n', 'CREATE TABLE aion_results.v (n int)',
+	'CREATE VIEW m.def_v AS SELECT 1::bigint AS n; ALTER VIEW m.def_v SET SCHEMA aion_results', 'CREATE TABLE m.v (n int); ALTER TABLE m.v SET SCHEMA aion_results')
+{
+	fails_like('squatted', $statement, qr/permission denied to put "(def_)?v" into schema aion_results/, "mallory: $statement", connstr => $node->connstr('squatted') . ' user=mallory');
+}
+# what is a part of an own view may have any name
+sql('squatted', q{
+	DROP VIEW IF EXISTS m.def_v; DROP TABLE IF EXISTS m.v;
+	SET SESSION AUTHORIZATION mallory;
+	CREATE FOREIGN TABLE m.own (n int, at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at');
+	SELECT aion.create_view('m.mine', 'SELECT count(*) AS n FROM m.own', aion.tumbling('10 min'));
+	ALTER VIEW aion_results.def_mine SET SCHEMA m;
+	ALTER VIEW m.def_mine SET SCHEMA aion_results;
+	ALTER VIEW aion_results.def_mine RENAME TO def_v});
+restore('squatted');
+fails_like('squatted', 'REFRESH MATERIALIZED VIEW aion.restored', qr/aion_results\.def_v" was not restored as a part of continuous view "public\.v"/, 'the definition of another view is no definition of this one');
+# nor is one that a superuser put there, of another owner
+for my $part ('VIEW aion_results.def_v AS SELECT 1::bigint AS n', 'TABLE aion_results.v (n int)')
+{
+	my ($kind, $relation) = $part =~ /^(\w+) (\S+)/;
+	my $db = "owner_$kind";
+	$db = lc $db;
+	database($db, "CREATE EXTENSION aion; CREATE $part; ALTER $kind $relation OWNER TO mallory");
+	restore($db, '--no-owner');
+	next if $kind eq 'TABLE';	# the view over it could not be made
+	fails_like($db, 'REFRESH MATERIALIZED VIEW aion.restored', qr/"\Q$relation\E" was not restored as a part/, "$kind of another owner");
+	is(sql($db, 'SELECT count(*) FROM s'), 300, 'the stream waits');
+}
+# the journal of another stream is not this one's
+database('taken');
+restore('taken');
+sql('taken', q{CREATE FOREIGN TABLE other (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at');
+	INSERT INTO other VALUES ('2024-03-01 08:00');
+	UPDATE aion.stream_def SET home = '', journal = (SELECT journal FROM aion.stream_def WHERE stream = 'other'::regclass) WHERE stream = 's'::regclass});
+fails_like('taken', 'REFRESH MATERIALIZED VIEW aion.restored', qr/was not restored as a part of stream "s"/, 'the journal of another stream');
+
+$node->stop;
+unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:/, 'no assertion failed');
+done_testing();
