@@ -86,15 +86,20 @@ current_time_attnum(Oid relid)
 	return InvalidAttrNumber;
 }
 
-/* Notes how a stream is now. The caller has locked it. */
+/*
+ * Notes how a stream is now. The caller has locked it. One that is being restored keeps its columns and options, which
+ * its data goes by that may be still to come; constraints may be a part of the restore.
+ */
 static WatchedStream *
-watch_stream(Oid relid)
+watch_stream(Oid relid, bool changes_columns)
 {
 	WatchedStream *stream = palloc0(sizeof(WatchedStream));
 	Relation	rel = table_open(relid, NoLock);
 
 	stream->relid = relid;
-	stream->has_storage = registry_read(relid, &stream->entry) && stream->entry.here;
+	stream->has_storage = registry_read(relid, &stream->entry) && stream->entry.exists;
+	if (changes_columns && stream->has_storage && stream->entry.elsewhere)
+		stream_check_home(stream_lookup(relid, false));
 	stream->time_attnum = current_time_attnum(relid);
 	stream->desc = CreateTupleDescCopyConstr(RelationGetDescr(rel));
 	stream->constraints = stored_check_constraints(relid);
@@ -123,6 +128,14 @@ command_matters(AlterTableType subtype)
 	}
 }
 
+/* True if a command of this kind can change what events are made of, or the options. */
+static bool
+command_changes_columns(AlterTableType subtype)
+{
+	return subtype == AT_SetExpression || subtype == AT_AddColumn || subtype == AT_AlterColumnType ||
+		subtype == AT_GenericOptions;
+}
+
 /*
  * Called before the server executes the statement; NULL if there is nothing to
  * watch. Takes the locks that the server will take, after its permission
@@ -133,12 +146,18 @@ alter_watch_begin(AlterTableStmt *stmt)
 {
 	AlterWatch *watch;
 	bool		matters = false;
+	bool		changes_columns = false;
 	LOCKMODE	lockmode;
 	Oid			relid;
 	ListCell   *cell;
 
 	foreach(cell, stmt->cmds)
-		matters |= command_matters(((AlterTableCmd *) lfirst(cell))->subtype);
+	{
+		AlterTableType subtype = ((AlterTableCmd *) lfirst(cell))->subtype;
+
+		matters |= command_matters(subtype);
+		changes_columns |= command_changes_columns(subtype);
+	}
 	if (!matters)
 		return NULL;
 	lockmode = AlterTableGetLockLevel(stmt->cmds);
@@ -153,7 +172,7 @@ alter_watch_begin(AlterTableStmt *stmt)
 
 		LockRelationOid(stream, lockmode);
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(stream)))
-			watch->streams = lappend(watch->streams, watch_stream(stream));
+			watch->streams = lappend(watch->streams, watch_stream(stream, changes_columns));
 	}
 
 	return watch->streams == NIL ? NULL : watch;
@@ -317,7 +336,7 @@ check_attached(AlterTableCmd *cmd)
 	{
 		RegistryEntry entry;
 
-		if (registry_read(lfirst_oid(cell), &entry) && entry.here &&
+		if (registry_read(lfirst_oid(cell), &entry) && entry.exists &&
 			storage_holds_events(lfirst_oid(cell), &entry))
 			stored_check_partition(lfirst_oid(cell));
 	}

@@ -138,7 +138,7 @@ refuse_type_change(Oid type)
 
 	if (!OidIsValid(type))
 		return;
-	foreach(cell, registry_list(NULL))
+	foreach(cell, registry_list(NULL, true))
 	{
 		Oid			relid = lfirst_oid(cell);
 		const StreamInfo *info = stream_lookup(relid, true);
@@ -304,8 +304,9 @@ dropping_column(Oid relid, AttrNumber attnum)
 						get_attname(relid, attnum, false), get_rel_name(relid)),
 				 errhint("Name another column in option \"event_time\" first, or drop the stream.")));
 	if (stored_column_position(info, attnum) == 0 ||
-		!registry_read(relid, &entry) || !entry.here)
+		!registry_read(relid, &entry) || !entry.exists)
 		return;
+	stream_check_home(info);
 	if (storage_holds_packed(relid, &entry))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

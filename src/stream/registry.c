@@ -175,10 +175,10 @@ registry_read(Oid relid, RegistryEntry *entry)
 /*
  * All registered streams of this database (OIDs), as "snapshot" shows them, or
  * as they are now if that is NULL. Those whose foreign table or storage is
- * gone, or that are being restored, are left out.
+ * gone are left out, and without "elsewhere" those that are being restored.
  */
 List *
-registry_list(Snapshot snapshot)
+registry_list(Snapshot snapshot, bool elsewhere)
 {
 	Oid			relid = extension_relation("stream_def");
 	List	   *result = NIL;
@@ -198,7 +198,7 @@ registry_list(Snapshot snapshot)
 		Oid			stream = DatumGetObjectId(heap_getattr(tuple, DEF_STREAM, desc, &isnull));
 
 		read_entry(tuple, desc, &entry);
-		if (entry.here && stream_is_stream(stream))
+		if (entry.exists && (elsewhere || entry.here) && stream_is_stream(stream))
 			result = lappend_oid(result, stream);
 	}
 	systable_endscan(scan);
@@ -211,7 +211,7 @@ registry_list(Snapshot snapshot)
 List *
 stream_list(void)
 {
-	return registry_list(GetActiveSnapshot());
+	return registry_list(GetActiveSnapshot(), false);
 }
 
 /*

@@ -26,7 +26,7 @@ typedef struct RegistryEntry
 /* registry.c: false if the stream has no row. Reads what is in force now. */
 extern bool registry_read(Oid relid, RegistryEntry *entry);
 extern char *registry_home(Oid journal);
-extern List *registry_list(Snapshot snapshot);	/* NULL: what is in force now */
+extern List *registry_list(Snapshot snapshot, bool elsewhere);	/* NULL: what is in force now */
 
 /* stored_columns.c */
 extern AttrNumber stream_event_time_column(Relation rel, const char *name);

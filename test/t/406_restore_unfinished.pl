@@ -80,6 +80,27 @@ sql('taken', q{CREATE FOREIGN TABLE other (at timestamptz NOT NULL) SERVER aion 
 	UPDATE aion.stream_def SET home = '', journal = (SELECT journal FROM aion.stream_def WHERE stream = 'other'::regclass) WHERE stream = 's'::regclass});
 fails_like('taken', 'REFRESH MATERIALIZED VIEW aion.restored', qr/was not restored as a part of stream "s"/, 'the journal of another stream');
 
+# ---- before it is taken over ----------------------------------------------------------------------------------------------
+
+# all but the last step
+my ($list) = run_command([ 'pg_restore', '-l', "$dir/origin.dump" ]);
+append_to_file("$dir/list.txt", join("\n", grep { !/MATERIALIZED VIEW DATA aion restored/ } split(/\n/, $list)) . "\n");
+database('waiting');
+restore('waiting', '-L', "$dir/list.txt");
+for my $statement ('ALTER FOREIGN TABLE s ALTER COLUMN n TYPE text', 'ALTER FOREIGN TABLE s ADD COLUMN c int DEFAULT 5',
+	'ALTER FOREIGN TABLE s DROP COLUMN n CASCADE', q{ALTER FOREIGN TABLE s OPTIONS (SET allowed_lateness '20 d')})
+{
+	fails_like('waiting', $statement, qr/stream "s" is being restored/, "refused: $statement");
+}
+fails_like('waiting', q{ALTER TYPE mood RENAME VALUE 'good' TO 'fine'}, qr/cannot alter type mood because stored events of stream "s" use it/, 'refused: another name of a value');
+fails_like('waiting', 'ALTER FOREIGN TABLE s ADD CHECK (n > 5)', qr/violated/, 'a constraint is checked');
+sql('waiting', $_) for 'ALTER FOREIGN TABLE s ADD CHECK (n > 5) NOT VALID', 'ALTER FOREIGN TABLE s ADD CHECK (n >= 0)', 'ALTER FOREIGN TABLE s OWNER TO mallory',
+	'GRANT SELECT ON s TO mallory', q{COMMENT ON FOREIGN TABLE s IS 'waiting'},
+	q{CREATE TABLE parted (n int, x mood, at timestamptz NOT NULL) PARTITION BY RANGE (at); ALTER TABLE parted ATTACH PARTITION s FOR VALUES FROM ('2020-01-01') TO ('2030-01-01')};
+is(sql('waiting', 'SELECT count(*), sum(n) FROM s'), '300|45150', 'nothing is spoilt');
+sql('waiting', 'REFRESH MATERIALIZED VIEW aion.restored');
+is(sql('waiting', 'SELECT count(*), sum(n) FROM parted'), '300|45150', 'it is taken over');
+
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:/, 'no assertion failed');
 done_testing();
