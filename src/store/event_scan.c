@@ -178,7 +178,7 @@ event_scan_begin(const StreamStorage *storage, Snapshot snapshot, EventTime low,
 	scan->set = set;
 	if (columns)
 		scan->columns = bms_add_member(bms_copy(columns), storage->time_att);
-	scan->flush_limit = journal_flush_number();
+	scan->flush_limit = storage->foreign_journal ? PG_UINT32_MAX : journal_flush_number();
 	scan->low_bucket = bucket_number(storage->bucket_width, low);
 	scan->high_bucket = bucket_number(storage->bucket_width, high - 1);
 	scan->phase = low < high ? SCAN_OWN : SCAN_DONE;

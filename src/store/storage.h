@@ -25,6 +25,7 @@ typedef struct StreamStorage
 	TupleDesc	stored;			/* not reference counted; constr->missing filled in */
 	int			time_att;		/* attribute number of the event time in "stored" */
 	bool		compress;		/* LZ4 for new blocks */
+	bool		foreign_journal;	/* came with a dump: what it says of its writers is of other processes */
 } StreamStorage;
 
 /* Columns of a table of blocks (pbucket.h). */

@@ -275,6 +275,7 @@ build_info(Relation rel)
 		info->storage.journal = entry.journal;
 		info->storage.blocks = entry.blocks;
 		info->storage.bucket_width = entry.bucket_width;
+		info->storage.foreign_journal = entry.elsewhere;
 	}
 	stored_columns_build(rel, info);
 	info->layout = event_layout(&info->storage);

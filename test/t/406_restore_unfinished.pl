@@ -37,7 +37,10 @@ database('origin', q{
 	INSERT INTO s SELECT g, 'good', '2024-03-01 08:00'::timestamptz + g * interval '1 min' FROM generate_series(1, 300) g;
 	SELECT aion.sync('s');
 	INSERT INTO s VALUES (0, 'bad', '2024-01-01 08:00');
-	SELECT aion.sync('s')});
+	SELECT aion.sync('s');
+	RESET SESSION AUTHORIZATION;
+	CREATE SCHEMA a;
+	CREATE MATERIALIZED VIEW a.m AS SELECT count(*) AS n FROM s});
 is(sql('origin', 'SELECT count(*) FROM aion.set_aside'), 1, 'an event is set aside');
 $node->command_ok([ 'pg_dump', '-Fc', '-f', "$dir/origin.dump", '-d', $node->connstr('origin') ], 'dump');
 
@@ -100,6 +103,11 @@ sql('waiting', $_) for 'ALTER FOREIGN TABLE s ADD CHECK (n > 5) NOT VALID', 'ALT
 is(sql('waiting', 'SELECT count(*), sum(n) FROM s'), '300|45150', 'nothing is spoilt');
 sql('waiting', 'REFRESH MATERIALIZED VIEW aion.restored');
 is(sql('waiting', 'SELECT count(*), sum(n) FROM parted'), '300|45150', 'it is taken over');
+
+# other materialized views are filled before, in the same transaction if the restore is one
+database('single');
+$node->command_ok([ 'pg_restore', '--single-transaction', '-d', $node->connstr('single'), "$dir/origin.dump" ], 'restore in one transaction');
+is(sql('single', 'SELECT n FROM a.m'), 300, 'a materialized view that was filled first');
 
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:/, 'no assertion failed');
