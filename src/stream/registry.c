@@ -214,6 +214,32 @@ stream_list(void)
 	return registry_list(GetActiveSnapshot(), false);
 }
 
+/* See stream.h. */
+List *
+stream_journals(void)
+{
+	Oid			relid = extension_relation("stream_def");
+	List	   *result = NIL;
+	Relation	rel;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	if (!OidIsValid(relid))
+		return NIL;
+	rel = table_open(relid, AccessShareLock);
+	scan = systable_beginscan(rel, InvalidOid, false, GetActiveSnapshot(), 0, NULL);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		bool		isnull;
+
+		result = lappend_oid(result, DatumGetObjectId(heap_getattr(tuple, DEF_JOURNAL, RelationGetDescr(rel), &isnull)));
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+
+	return result;
+}
+
 /*
  * OID of the index of a p-bucket table, which has to be as this version of aion makes it; if there is none,
  * an error or InvalidOid.

@@ -91,6 +91,9 @@ extern const StreamInfo *stream_register(Oid relid, int64 bucket_width);
 /* All registered streams of this database (OIDs), under the active snapshot. */
 extern List *stream_list(void);
 
+/* The journals of all streams, of those that are being restored as well, under the active snapshot. */
+extern List *stream_journals(void);
+
 /*
  * Called for a stream that was truncated, in the truncating transaction, after
  * its storage was replaced; and for a column about to be dropped, retyped or

@@ -350,11 +350,12 @@ drop_unseen(void)
 }
 
 /*
- * Journals in shared memory that are no stream's. "journals" was listed before the streams were. False: not all
- * could be forgotten.
+ * Journals in shared memory that are no stream's. "journals" was listed before the streams were. A stream that is
+ * just being taken over may have events there, and counts though its definition isn't known yet: "named" are the journals
+ * that definitions name. False: not all could be forgotten.
  */
 static bool
-forget_journals(List *journals, List *streams)
+forget_journals(List *journals, List *streams, List *named)
 {
 	ListCell   *lc;
 	bool		all = true;
@@ -362,7 +363,7 @@ forget_journals(List *journals, List *streams)
 	foreach(lc, journals)
 	{
 		Oid			journal = lfirst_oid(lc);
-		bool		used = false;
+		bool		used = list_member_oid(named, journal);
 		ListCell   *ls;
 
 		foreach(ls, streams)
@@ -409,7 +410,7 @@ definitions_reload(int64 now)
 	if (!extension_installed())
 	{
 		/* what is being looked at just now waits for the extension to be made again */
-		(void) forget_journals(journals, NIL);
+		(void) forget_journals(journals, NIL, NIL);
 		CommitTransactionCommand();
 		return false;
 	}
@@ -433,7 +434,7 @@ definitions_reload(int64 now)
 			note_view(def, stream, now);
 	}
 	drop_unseen();
-	if (!all || !forget_journals(journals, sched_streams()))
+	if (!all || !forget_journals(journals, sched_streams(), stream_journals()))
 		scheduler.reload_at = now + LOCKED_DELAY;
 	view_forget_dropped();
 	PopActiveSnapshot();

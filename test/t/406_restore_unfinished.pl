@@ -5,6 +5,7 @@ use warnings;
 
 use Aion;
 use PostgreSQL::Test::Utils;
+use Session;
 use Test::More;
 
 my $node = new_node('unfinished', conf => "aion.late_interval = '20ms'\nmax_worker_processes = 32", extension => 0);
@@ -108,6 +109,18 @@ is(sql('waiting', 'SELECT count(*), sum(n) FROM parted'), '300|45150', 'it is ta
 database('single');
 $node->command_ok([ 'pg_restore', '--single-transaction', '-d', $node->connstr('single'), "$dir/origin.dump" ], 'restore in one transaction');
 is(sql('single', 'SELECT n FROM a.m'), 300, 'a materialized view that was filled first');
+
+# a definition is looked for among streams that are known, while another one is just being taken over and gets events
+database('busy');
+restore('busy', '-L', "$dir/list.txt");
+my $session = Session->new($node, 'busy');
+ok($session->query($_)->{ok}, "take-over: $_") for 'BEGIN', 'REFRESH MATERIALIZED VIEW aion.restored', 'ROLLBACK', 'BEGIN', 'REFRESH MATERIALIZED VIEW aion.restored',
+	q{INSERT INTO s VALUES (301, 'good', '2024-03-01 14:00')};
+sql('busy', q{CREATE FOREIGN TABLE another (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at'); INSERT INTO another VALUES ('2024-03-01 08:00')});
+sql('busy', q{SELECT aion.sync('another')});
+ok($session->query('COMMIT')->{ok}, 'take-over: COMMIT');
+is(sql('busy', 'SELECT count(*) FROM s'), 301, 'an event that was inserted with it is there');
+$session->close;
 
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:/, 'no assertion failed');
