@@ -295,7 +295,8 @@ view_state_delete(Oid view)
 }
 
 /*
- * Deletes the window rows of views that were dropped. For the scheduler, in a
+ * Deletes the window rows of views that were dropped: no relation has their OID any more. A view that is
+ * being restored has none in aion.view_def either, if that comes after its window rows. For the scheduler, in a
  * transaction of its own or in its pass, after it saw that definitions changed.
  */
 void
@@ -307,8 +308,9 @@ view_forget_dropped(void)
 		elog(ERROR, "SPI_connect failed");
 	for (int i = 0; i < lengthof(tables); i++)
 	{
-		char	   *sql = psprintf("DELETE FROM aion.%s s WHERE NOT EXISTS "
-								   "(SELECT FROM aion.view_def d WHERE d.view = s.view)",
+		char	   *sql = psprintf("DELETE FROM aion.%s s"
+								   " WHERE NOT EXISTS (SELECT FROM aion.view_def d WHERE d.view = s.view)"
+								   " AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = s.view)",
 								   tables[i]);
 
 		if (SPI_execute(sql, false, 0) != SPI_OK_DELETE)
