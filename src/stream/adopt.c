@@ -157,6 +157,19 @@ adopt_stream(Oid relid)
 }
 
 /*
+ * A dump sets the sequence of ids of set-aside events to where it was when it was made; there may be greater ones
+ * here. Not rolled back, which does no harm. No lock keeps a pass from drawing one meanwhile, which would have it wait
+ * for this transaction: an id that is taken makes it fail, and begin again.
+ */
+static void
+advance_set_aside_ids(void)
+{
+	extension_execute("SELECT pg_catalog.setval('aion.set_aside_id_seq', m.id)"
+					  " FROM (SELECT pg_catalog.max(id) AS id FROM aion.set_aside) m, aion.set_aside_id_seq s"
+					  " WHERE m.id >= s.last_value", SPI_OK_SELECT);
+}
+
+/*
  * Takes over all streams that have been restored: after REFRESH MATERIALIZED VIEW aion.restored,
  * in its transaction.
  */
@@ -185,6 +198,7 @@ adopt_restored(void)
 		if (registry_read(lfirst_oid(cell), &entry) && entry.elsewhere)
 			adopt_stream(lfirst_oid(cell));
 	}
+	advance_set_aside_ids();
 	extension_end(&save);
 	stream_definitions_changed();
 }

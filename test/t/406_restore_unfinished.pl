@@ -136,6 +136,23 @@ is(sql('early', $rows), '1|1', 'they are not taken for those of a view that was 
 sql('early', q{DROP VIEW w; CREATE FOREIGN TABLE more (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at'); INSERT INTO more VALUES ('2024-03-01 08:00'); SELECT aion.sync('more')});
 ok($node->poll_query_until('early', $rows, '0|0'), 'which go');
 
+# ids of set-aside events go on behind those that are there
+database('ids', q{
+	CREATE EXTENSION aion;
+	CREATE FOREIGN TABLE own (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', allowed_lateness '0');
+	SELECT aion.create_view('strict', 'SELECT count(*) AS n FROM own', aion.tumbling('10 min'));
+	SELECT aion.create_view('strict2', 'SELECT count(*) AS n FROM own', aion.tumbling('10 min'));
+	SELECT aion.create_view('loose', 'SELECT count(*) AS n FROM own', aion.tumbling('10 min'), allowed_lateness => '10 d'::text);
+	INSERT INTO own VALUES ('2024-03-01 08:00');
+	SELECT aion.sync('own');
+	INSERT INTO own SELECT '2024-03-01 07:00'::timestamptz + g * interval '1 s' FROM generate_series(1, 3) g;
+	SELECT aion.sync('own');
+	DELETE FROM aion.set_aside WHERE id = 1});
+is(sql('ids', 'SELECT count(*), bool_and(partial) FROM aion.set_aside'), '2|t', 'there are set-aside events');
+restore('ids');
+is(sql('ids', q{SELECT count(*) FROM aion.set_aside WHERE stream = 's'::regclass}), 1, 'and a restored one');
+is(sql('ids', q{SELECT nextval('aion.set_aside_id_seq') > max(id) FROM aion.set_aside}), 't', 'a new one has an id of its own');
+
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:/, 'no assertion failed');
 done_testing();
