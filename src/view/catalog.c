@@ -319,6 +319,39 @@ view_forget_dropped(void)
 	SPI_finish();
 }
 
+/*
+ * Takes views that were dropped out of what copies of set-aside events say that they missed, and deletes copies that nothing
+ * missed any more: the OID may be given to another view, here or where a dump is restored. For the scheduler, as
+ * above; "streams" (OIDs) are locked, so that nobody else changes these rows.
+ */
+void
+view_forget_missed(List *streams)
+{
+	static const char *const statements[] = {
+		"DELETE FROM aion.set_aside s WHERE s.missed_views IS NOT NULL AND s.stream = ANY ($1)"
+		" AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = ANY (s.missed_views::pg_catalog.oid[]))",
+		"UPDATE aion.set_aside s SET (missed_views, missed_first, missed_last) ="
+		" (SELECT pg_catalog.array_agg(v ORDER BY n), pg_catalog.array_agg(f ORDER BY n), pg_catalog.array_agg(l ORDER BY n)"
+		"  FROM unnest(s.missed_views, s.missed_first, s.missed_last) WITH ORDINALITY u (v, f, l, n)"
+		"  WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = u.v))"
+		" WHERE s.stream = ANY ($1) AND EXISTS (SELECT FROM pg_catalog.unnest(s.missed_views) v"
+		"  WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = v))"
+	};
+	Oid			types[] = {OIDARRAYOID};
+	Datum	   *oids = palloc(sizeof(Datum) * Max(list_length(streams), 1));
+	Datum		values[1];
+
+	for (int i = 0; i < list_length(streams); i++)
+		oids[i] = ObjectIdGetDatum(list_nth_oid(streams, i));
+	values[0] = PointerGetDatum(construct_array(oids, list_length(streams), OIDOID, sizeof(Oid), true, TYPALIGN_INT));
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	for (int i = 0; i < lengthof(statements); i++)
+		if (SPI_execute_with_args(statements[i], 1, types, values, NULL, false, 0) < 0)
+			elog(ERROR, "could not change aion.set_aside");
+	SPI_finish();
+}
+
 /* An allowed lateness as text; errors out on a bad one, as the stream's option of that name does. */
 Lateness
 view_lateness(const char *text)

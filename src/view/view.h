@@ -53,6 +53,9 @@ extern bool view_created_here(Oid view);
  */
 extern void view_forget_dropped(void);
 
+/* The same for what set-aside events of "streams" (OIDs), which the caller has locked, say that such views missed. */
+extern void view_forget_missed(List *streams);
+
 typedef enum FiringKind
 {
 	FIRING_EARLY,

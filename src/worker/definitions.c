@@ -399,6 +399,7 @@ bool
 definitions_reload(int64 now)
 {
 	List	   *journals;
+	List	   *streams;
 	List	   *views;
 	bool		all;
 	ListCell   *lc;
@@ -423,7 +424,8 @@ definitions_reload(int64 now)
 	}
 	PushActiveSnapshot(GetTransactionSnapshot());
 	mark_unseen();
-	all = note_streams(stream_list());
+	streams = stream_list();
+	all = note_streams(streams);
 	views = view_list();
 	foreach(lc, views)
 	{
@@ -437,6 +439,8 @@ definitions_reload(int64 now)
 	if (!all || !forget_journals(journals, sched_streams(), stream_journals()))
 		scheduler.reload_at = now + LOCKED_DELAY;
 	view_forget_dropped();
+	if (all)
+		view_forget_missed(streams);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	DEBUG_POINT("definitions-reloaded");

@@ -153,6 +153,15 @@ restore('ids');
 is(sql('ids', q{SELECT count(*) FROM aion.set_aside WHERE stream = 's'::regclass}), 1, 'and a restored one');
 is(sql('ids', q{SELECT nextval('aion.set_aside_id_seq') > max(id) FROM aion.set_aside}), 't', 'a new one has an id of its own');
 
+# OIDs of dropped views may be given to others
+my $missed = q{SELECT count(*), string_agg(DISTINCT array_to_string(missed_views, ','), ' ') FROM aion.set_aside WHERE stream = 'own'::regclass};
+is(sql('ids', $missed), '2|strict,strict2', 'events say which views missed them');
+sql('ids', 'DROP VIEW strict');
+ok($node->poll_query_until('ids', $missed, '2|strict2'), 'a dropped view is not named any more');
+is(sql('ids', q{SELECT DISTINCT array_length(missed_first, 1), array_length(missed_last, 1) FROM aion.set_aside WHERE stream = 'own'::regclass}), '1|1', 'nor are its windows');
+sql('ids', 'DROP VIEW strict2');
+ok($node->poll_query_until('ids', $missed, '0|'), 'events that nothing missed are not set aside');
+
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:/, 'no assertion failed');
 done_testing();
