@@ -34,6 +34,7 @@ extern void stored_columns_build(Relation rel, StreamInfo *info);
 extern int	stored_column_position(const StreamInfo *info, AttrNumber attnum);
 extern bool attribute_is_virtual(Form_pg_attribute att);
 extern bool type_holds_oids(Oid type);
+extern bool type_holds_domain(Oid type);
 extern bool type_involves(Oid type, Oid part);
 
 /* storage_tables.c: see there for locks. */

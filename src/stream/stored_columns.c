@@ -93,6 +93,34 @@ type_holds_oids(Oid type)
 		(element >= FirstNormalObjectId || type_holds_oids(element));
 }
 
+/* True if values of "type" are of a domain, or have values of one in them at any depth. */
+bool
+type_holds_domain(Oid type)
+{
+	TupleDesc	desc;
+	bool		result = false;
+
+	check_stack_depth();
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_DOMAIN:
+			return true;
+		case TYPTYPE_RANGE:
+			return type_holds_domain(get_range_subtype(type));
+		case TYPTYPE_MULTIRANGE:
+			return type_holds_domain(get_multirange_range(type));
+		case TYPTYPE_COMPOSITE:
+			desc = lookup_rowtype_tupdesc(type, -1);
+			for (int i = 0; i < desc->natts && !result; i++)
+				result = !TupleDescAttr(desc, i)->attisdropped &&
+					type_holds_domain(TupleDescAttr(desc, i)->atttypid);
+			ReleaseTupleDesc(desc);
+			return result;
+	}
+	type = get_element_type(type);
+	return OidIsValid(type) && type_holds_domain(type);
+}
+
 /* type_involves() for the columns of a composite type. */
 static bool
 composite_involves(Oid type, Oid part)
