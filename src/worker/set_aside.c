@@ -95,7 +95,8 @@ set_aside_event(SetAsideTable *table, int64 id)
 
 	if (HeapTupleIsValid(tuple))
 	{
-		struct varlena *packed = DatumGetByteaPP(row_column(table, tuple, SET_ASIDE_EVENT));
+		Datum		column = row_column(table, tuple, SET_ASIDE_EVENT);
+		struct varlena *packed = DatumGetByteaPP(column);
 		Size		size = VARSIZE_ANY_EXHDR(packed);
 
 		event = palloc(Max(size, sizeof(Event)));
@@ -104,6 +105,9 @@ set_aside_event(SetAsideTable *table, int64 id)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("event " INT64_FORMAT " that was set aside is damaged", id)));
+		/* a copy if it was compressed or out of line */
+		if ((Pointer) packed != DatumGetPointer(column))
+			pfree(packed);
 	}
 	systable_endscan(scan);
 	return event;
