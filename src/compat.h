@@ -42,6 +42,13 @@ attribute_is_not_null(TupleDesc desc, int i)
 #endif
 }
 
+/* 18: CHECK can be declared without being checked. */
+#if PG_VERSION_NUM >= 180000
+#define check_is_enforced(check) ((check)->ccenforced)
+#else
+#define check_is_enforced(check) ((void) (check), true)
+#endif
+
 /* 17: the expression of a generated column can be changed. */
 #if PG_VERSION_NUM < 170000
 #define AT_SetExpression ((AlterTableType) -1)

@@ -76,5 +76,60 @@ like($told, qr/checked as owner.*checked as owner/s, 'it is checked with the rig
 unlike($told, qr/ERROR/, 'and readmitted');
 is(sql(q{SELECT count(*), (SELECT ids FROM sv) FROM aion.expired}), '0|{1,2,3}', 'with the result that it asks for');
 
+# ---- domains, which check what comes, and not what is read ---------------------------------------------------------------------
+
+sub set_aside
+{
+	sql("INSERT INTO s $_[0]; SELECT aion.sync('s')");
+	return sql('SELECT max(id) FROM aion.expired');
+}
+
+sql(q{
+	ALTER FOREIGN TABLE s DROP CONSTRAINT told;
+	CREATE DOMAIN dint AS int; CREATE DOMAIN dmood AS mood; CREATE TYPE pair AS (n dint);
+	ALTER FOREIGN TABLE s ADD d dint, ADD ds dint[], ADD p pair, ADD dm dmood});
+my %events = (d => '7', ds => q{'{1,7}'}, p => q{'(7)'}, dm => q{'bad'});
+my %ids = map { $_ => set_aside("(id, at, v, $_) VALUES (4, '2024-03-01 10:00+00', 1, $events{$_})") } sort keys %events;
+my $older = set_aside(q{(id, at, v) VALUES (4, '2024-03-01 10:00+00', 1)});
+sql(q{
+	ALTER FOREIGN TABLE s ADD later dint DEFAULT 7;
+	ALTER FOREIGN TABLE s ALTER later DROP DEFAULT});
+my $newer = set_aside(q{(id, at, v, later) VALUES (5, '2024-03-01 10:00+00', 1, 1)});
+sql(q{ALTER DOMAIN dint ADD CONSTRAINT small CHECK (VALUE < 7) NOT VALID; ALTER DOMAIN dmood ADD CONSTRAINT fine CHECK (VALUE <> 'bad') NOT VALID});
+like(error_of("SELECT aion.readmit($ids{$_})"), qr/^ERROR:  23514: value for domain (public\.)?d(int|mood) violates check constraint "(small|fine)"\n.*CONTEXT:  set-aside event $ids{$_}\n/s,
+	"a check that a domain got later: $_") for sort keys %ids;
+like(error_of("SELECT aion.readmit($older)"), qr/^ERROR:  23514: value for domain/, 'on the default of a column that was added');
+is(error_of("SELECT aion.readmit($newer)"), '', 'one that satisfies all is readmitted');
+sql('ALTER DOMAIN dint DROP CONSTRAINT small; ALTER DOMAIN dmood DROP CONSTRAINT fine');
+
+# ---- a partition: its parents are neither kept nor waited for -------------------------------------------------------------------
+
+sql(q{
+	DROP TABLE parent;
+	CREATE TABLE parent (LIKE s) PARTITION BY RANGE (v);
+	CREATE TABLE grandparent (LIKE s) PARTITION BY LIST (id);
+	ALTER TABLE parent ATTACH PARTITION s DEFAULT;
+	ALTER TABLE grandparent ATTACH PARTITION parent DEFAULT;
+	ALTER FOREIGN TABLE s ADD CHECK (tableoid = 's'::regclass)});
+my $readmit = "SELECT aion.readmit($ids{d})";
+arm_fault($node, 'readmit-checked', 'wait');
+$session->send("BEGIN; $readmit");
+wait_for_fault($node, 'readmit-checked');
+my $locker = Session->new($node);
+$locker->query('BEGIN');
+is($locker->query("SET lock_timeout = '5s'; LOCK ONLY parent, ONLY grandparent")->{ok} ? 1 : 0, 1, 'they can be locked while it waits for the scheduler');
+release_fault($node, 'readmit-checked');
+is($session->result->{ok} ? 1 : 0, 1, 'which does not wait for them');
+$locker->query('COMMIT');
+$session->query('COMMIT');
+
+arm_fault($node, 'readmit-checked', 'wait');
+$session->send("SELECT aion.readmit($ids{ds})");
+wait_for_fault($node, 'readmit-checked');
+sql('CREATE TABLE sibling PARTITION OF parent FOR VALUES FROM (1) TO (2)');
+release_fault($node, 'readmit-checked');
+like($session->result->{out}, qr/were changed by another transaction/, 'a sibling that leaves less to the default partition is noticed');
+like(error_of("SELECT aion.readmit($ids{ds})"), qr/^ERROR:  23514: .*partition constraint/, 'and the event is not for it any more');
+
 $node->stop;
 done_testing();
