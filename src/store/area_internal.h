@@ -17,10 +17,13 @@
  * A1 A slot's stream lock (slot % AREA_STREAM_LOCKS) guards the slot, its
  *	  inbox entries, its buckets, their pages and the links between chunks.
  *	  Held for some hundred instructions, never across I/O or palloc (I8).
- * A2 A chunk's payload and tid are written by the backend that reserved it,
- *	  without a lock, before its transaction commits; nobody else looks at
- *	  them before they know that it has committed. All other chunk fields are
- *	  set under A1 before the chunk is linked, but for xmax and flags (A4).
+ * A2 A chunk's payload, tid and file are written by the backend that reserved
+ *	  it, without a lock, before its transaction commits; nobody else looks at
+ *	  them before they know that it has committed. After a rewrite of the
+ *	  journal whoever needs the tid brings it up to date (journal_tid()), tid
+ *	  before file, likewise without a lock: holding one on the journal, all
+ *	  write the same. All other chunk fields are set under A1 before the chunk
+ *	  is linked, but for xmax and flags (A4).
  * A3 A spinlock in the header guards the free lists.
  * A4 A chunk's xmax and set_aside are written under the stream lock in
  *	  exclusive mode, its "accounted" once and without a lock by accounting. Whoever
@@ -71,10 +74,11 @@ typedef struct Chunk
 	EventTime	first;			/* least and greatest event time */
 	EventTime	last;
 	CommandId	cmin;
-	uint32		flush;			/* see journal_flush_number() */
+	uint32		flush;			/* see journal_flush_number(); identifies it in its transaction */
 	int32		nevents;
 	uint32		length;			/* of the packed events, in bytes */
-	ItemPointerData tid;		/* of the journal tuple */
+	Oid			file;			/* the journal's relfilenode, */
+	ItemPointerData tid;		/* in which the tuple is here: see journal_tid() */
 	bool		accounted;		/* committed and accounted for: no need to ask pg_xact */
 	bool		set_aside;		/* xmax is a scheduler's pass that set events aside */
 } Chunk;
@@ -144,6 +148,7 @@ typedef struct StagedBlock
 typedef struct InboxXact
 {
 	int32		next;			/* in a list of the slot, or in the free list */
+	Oid			file;			/* the journal's relfilenode, for the blocks below */
 	FullTransactionId top;
 	AreaPtr		first_chunk;
 	AreaPtr		last_chunk;

@@ -44,6 +44,7 @@ typedef struct InboxCut
 	FullTransactionId overflow; /* ... for the sake of these; see StreamSlot */
 	FullTransactionId inherited;
 	bool		overflow_done;	/* all transactions up to overflow have ended */
+	Oid			file;			/* of the journal, for the blocks of these: */
 	struct Straggler *stragglers;	/* those up to inherited that were in progress */
 	int			nstragglers;
 } InboxCut;
@@ -131,7 +132,8 @@ list_finished(StreamSlot *slot, const Accounted *now, Arrivals *arrivals)
 
 /* Adds the chunks of a committed transaction, but for those of rolled back subtransactions. */
 static void
-add_chunks(const StreamStorage *storage, Arrivals *arrivals, int *capacity, AreaPtr first)
+add_chunks(const StreamStorage *storage, StreamSlot *slot, Relation journal, Arrivals *arrivals,
+		   int *capacity, AreaPtr first)
 {
 	for (AreaPtr at = first; at;)
 	{
@@ -145,7 +147,8 @@ add_chunks(const StreamStorage *storage, Arrivals *arrivals, int *capacity, Area
 			arrival.first = chunk->first;
 			arrival.last = chunk->last;
 			arrival.nevents = chunk->nevents;
-			arrival.tid = chunk->tid;
+			arrival.flush = chunk->flush;
+			arrival.tid = journal_tid(journal, slot, chunk);
 			arrival.chunk = at;
 			arrival.bucket = bucket_number(storage->bucket_width, chunk->first);
 			add_arrival(arrivals, capacity, &arrival);
@@ -185,6 +188,7 @@ add_journal(Arrivals *arrivals, int *capacity, Relation journal, Snapshot snapsh
 		arrival.first = row->first;
 		arrival.last = row->last;
 		arrival.nevents = row->nevents;
+		arrival.flush = row->flush;
 		arrival.tid = tuple->t_self;
 		arrival.chunk = 0;
 		add_arrival(arrivals, capacity, &arrival);
@@ -276,7 +280,7 @@ enter_stragglers(StreamSlot *slot, const InboxCut *cut)
 
 		for (int32 j = mbucket_take_inbox(slot); j != AREA_NONE && !known; j = area_inbox[j].next)
 			known = FullTransactionIdEquals(area_inbox[j].top, straggler->top);
-		if (!known && !mbucket_enter_straggler(slot, straggler->top,
+		if (!known && !mbucket_enter_straggler(slot, straggler->top, cut->file,
 											   straggler->range.first, straggler->range.last))
 			return false;
 	}
@@ -306,6 +310,7 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 	int			nranges = 0;
 	int			capacity = 0;
 
+	cut->file = JOURNAL_FILE(journal);
 	cut->whole_journal = true;
 	if (slot)
 	{
@@ -329,11 +334,14 @@ arrivals_collect(const StreamStorage *storage, Snapshot snapshot, const Accounte
 			arrivals->journal_only += BLCKSZ;
 		if (!committed || cut->whole_journal || accounted_contains(prev, entry->top))
 			continue;
-		add_chunks(storage, arrivals, &capacity, entry->first_chunk);
+		add_chunks(storage, slot, journal, arrivals, &capacity, entry->first_chunk);
 		if (entry->first_block != InvalidBlockNumber)
 		{
-			ranges[nranges].first = entry->first_block;
-			ranges[nranges++].last = entry->last_block;
+			/* anywhere, if the journal was rewritten since */
+			bool		known = entry->file == cut->file;
+
+			ranges[nranges].first = known ? entry->first_block : 0;
+			ranges[nranges++].last = known ? entry->last_block : MaxBlockNumber;
 		}
 	}
 	if (cut->whole_journal)
@@ -460,7 +468,7 @@ mark_moved(const StreamStorage *storage, const Arrival *arrival)
 	if (slot == NULL)
 		return;
 	chunk = arrival->chunk ? AREA_DEREF(arrival->chunk) :
-		mbucket_chunk_of(slot, arrival->bucket, arrival->top, &arrival->tid);
+		mbucket_chunk_of(slot, arrival->bucket, arrival->top, arrival->flush);
 	if (chunk == NULL)
 		return;
 	mbucket_mark_set_aside(slot, arrival->bucket, chunk, self);

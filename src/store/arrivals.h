@@ -28,7 +28,8 @@ typedef struct Arrival
 	EventTime	first;			/* least and greatest event time in it */
 	EventTime	last;
 	int32		nevents;		/* 0: control entry */
-	ItemPointerData tid;		/* in the journal */
+	uint32		flush;			/* which one of its transaction: see Chunk */
+	ItemPointerData tid;		/* in the journal, as long as that is locked */
 	uint64		chunk;			/* its chunk in shared memory; 0: none */
 } Arrival;
 

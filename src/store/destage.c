@@ -117,9 +117,11 @@ remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation
 
 	for (int i = 0; i < n; i++)
 	{
+		ItemPointerData tid = journal_tid(journal, slot, chunks[i]);
+
 		CHECK_FOR_INTERRUPTS();
 		store_yield();
-		simple_heap_delete(journal, &chunks[i]->tid);
+		simple_heap_delete(journal, &tid);
 	}
 	for (int i = 0; i < n;)
 	{

@@ -13,8 +13,12 @@
 #include "access/heapam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "access/tableam.h"
 #include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 #include "debug_point.h"
 #include "store/area.h"
@@ -44,7 +48,7 @@ journal_flush_number(void)
 
 /* A journal tuple of a run; in one palloc'd piece. */
 static HeapTuple
-form_tuple(const JournalRun *run, FullTransactionId top, uint64 generation)
+form_tuple(const JournalRun *run, FullTransactionId top, uint64 generation, uint32 flush)
 {
 	Size		size = JOURNAL_HEADER_SIZE + JOURNAL_ROW_SIZE + VARHDRSZ + run->length;
 	HeapTuple	tuple = palloc_extended(HEAPTUPLESIZE + size, MCXT_ALLOC_HUGE);
@@ -67,7 +71,7 @@ form_tuple(const JournalRun *run, FullTransactionId top, uint64 generation)
 	row->first = run->first;
 	row->last = run->last;
 	row->command = run->command;
-	row->flush = flush_number;
+	row->flush = flush;
 	row->nevents = run->nevents;
 	data = (char *) row + JOURNAL_ROW_SIZE;
 	SET_VARSIZE(data, VARHDRSZ + run->length);
@@ -127,7 +131,7 @@ writer_begin(JournalWriter *writer, Relation journal)
 }
 
 static Chunk *
-reserve_chunk(JournalWriter *writer, const JournalRun *run)
+reserve_chunk(JournalWriter *writer, const JournalRun *run, uint32 flush)
 {
 	Chunk		header;
 
@@ -139,7 +143,7 @@ reserve_chunk(JournalWriter *writer, const JournalRun *run)
 	header.first = run->first;
 	header.last = run->last;
 	header.cmin = run->command;
-	header.flush = flush_number;
+	header.flush = flush;
 	header.nevents = run->nevents;
 	header.length = run->length;
 	return mbucket_reserve(writer->slot, &writer->inbox, run->bucket, &header);
@@ -157,9 +161,12 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 
 	for (int i = 0; i < n; i++)
 	{
-		chunks[i] = reserve_chunk(writer, &runs[i]);
+		/* counted even if this fails: another chunk of the transaction must not get it, too */
+		uint32		flush = flush_number++;
+
+		chunks[i] = reserve_chunk(writer, &runs[i], flush);
 		all_chunks &= chunks[i] != NULL;
-		tuples[i] = form_tuple(&runs[i], writer->top, chunks[i] ? area_generation() : 0);
+		tuples[i] = form_tuple(&runs[i], writer->top, chunks[i] ? area_generation() : 0, flush);
 	}
 	if (!all_chunks && writer->slot)
 		mbucket_note_journal_write(writer->slot, &writer->inbox, writer->top);
@@ -174,6 +181,7 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 		{
 			memcpy(CHUNK_EVENTS(chunks[i]), runs[i].events, runs[i].length);
 			chunks[i]->tid = tuples[i]->t_self;
+			chunks[i]->file = JOURNAL_FILE(journal);
 		}
 		else
 		{
@@ -185,7 +193,8 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 		pfree(tuples[i]);
 	}
 	if (!all_chunks && writer->slot)
-		mbucket_note_journal_blocks(writer->slot, writer->inbox, first_block, last_block);
+		mbucket_note_journal_blocks(writer->slot, writer->inbox, JOURNAL_FILE(journal),
+									first_block, last_block);
 }
 
 void
@@ -205,7 +214,6 @@ journal_write(Relation journal, JournalWriter *writer, const JournalRun *runs, i
 		write_batch(writer, journal, &runs[i], n);
 		i += n;
 	}
-	flush_number++;
 }
 
 void
@@ -213,13 +221,101 @@ journal_write_rest(const StreamStorage *storage, Relation journal, FullTransacti
 				   const JournalRun *run)
 {
 	StreamSlot *slot = directory_slot(storage->journal, true, false);
-	HeapTuple	tuple = form_tuple(run, top, 0);
+	/* counted, or this transaction's next scan would take the tuple for a later one */
+	HeapTuple	tuple = form_tuple(run, top, 0, flush_number++);
 
 	if (slot)
 		mbucket_note_journal_rewrite(slot, GetTopFullTransactionId());
 	insert_tuples(journal, &tuple, 1, GetCurrentCommandId(true));
 	pfree(tuple);
-	flush_number++;				/* or this transaction's next scan would take the tuple for a later one */
+}
+
+/*
+ * Where chunks' tuples are
+ *
+ * A tid is good as long as the journal has the file in which it was. VACUUM FULL, CLUSTER and
+ * some forms of ALTER TABLE give it another; they wait for everybody who holds a lock on the
+ * journal, so whoever does may keep tids meanwhile. Across transactions a tuple is known
+ * by its transaction and the number it has there.
+ */
+
+typedef struct TupleKey
+{
+	uint64		top;
+	uint64		flush;
+} TupleKey;
+
+typedef struct TuplePlace
+{
+	TupleKey	key;
+	ItemPointerData tid;
+} TuplePlace;
+
+/* The places of committed tuples that may have a chunk. */
+static HTAB *
+list_places(Relation journal)
+{
+	HASHCTL		ctl = {.keysize = sizeof(TupleKey),.entrysize = sizeof(TuplePlace),.hcxt = CurrentMemoryContext};
+	HTAB	   *places = hash_create("aion journal tuples", 1024, &ctl,
+									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan_strat(journal, snapshot, 0, NULL, true, false);
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		const JournalRow *row = JOURNAL_ROW(tuple);
+		TupleKey	key = {U64FromFullTransactionId(row->top), (uint32) row->flush};
+
+		CHECK_FOR_INTERRUPTS();
+		if (!journal_only(row))
+			((TuplePlace *) hash_search(places, &key, HASH_ENTER, NULL))->tid = tuple->t_self;
+	}
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	return places;
+}
+
+/* Notes in the slot's chunks where their tuples are in the journal's present file. */
+static void
+locate_chunks(Relation journal, StreamSlot *slot)
+{
+	HTAB	   *places = list_places(journal);
+	int			n;
+	int64	   *numbers = directory_numbers(slot, PG_INT64_MIN, PG_INT64_MAX, &n);
+
+	for (int i = 0; i < n; i++)
+	{
+		/* nothing can fail while it is pinned */
+		MBucket    *bucket = directory_pin(slot, numbers[i]);
+
+		for (Chunk *chunk = NULL; bucket && (chunk = mbucket_next_chunk(bucket, chunk)) != NULL;)
+		{
+			TupleKey	key = {U64FromFullTransactionId(chunk->top), chunk->flush};
+			TuplePlace *place = hash_search(places, &key, HASH_FIND, NULL);
+
+			if (place == NULL || chunk->file == JOURNAL_FILE(journal))
+				continue;
+			chunk->tid = place->tid;	/* A2 */
+			pg_write_barrier();
+			chunk->file = JOURNAL_FILE(journal);
+		}
+		if (bucket)
+			directory_unpin(bucket);
+	}
+	pfree(numbers);
+	hash_destroy(places);
+}
+
+ItemPointerData
+journal_tid(Relation journal, StreamSlot *slot, const Chunk *chunk)
+{
+	if (chunk->file != JOURNAL_FILE(journal))
+		locate_chunks(journal, slot);
+	if (chunk->file != JOURNAL_FILE(journal))
+		elog(ERROR, "journal tuple of relation %u is gone", RelationGetRelid(journal));
+	pg_read_barrier();
+	return chunk->tid;
 }
 
 char *

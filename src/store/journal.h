@@ -30,6 +30,7 @@
 #include "store/storage.h"
 
 struct StreamSlot;
+struct Chunk;
 
 typedef struct JournalRow
 {
@@ -47,6 +48,9 @@ typedef struct JournalRow
 #define JOURNAL_NATTS		9
 #define JOURNAL_ROW_SIZE	(offsetof(JournalRow, nevents) + sizeof(int32))
 #define JOURNAL_ROW(tuple)	((const JournalRow *) GETSTRUCT(tuple))
+
+/* What changes when the journal is rewritten, and its tuples' tids with it. */
+#define JOURNAL_FILE(journal) ((journal)->rd_rel->relfilenode)
 
 /* Most bytes of events in a tuple that fits a page: see journal.c. */
 #define JOURNAL_RUN_MAX		8080
@@ -82,8 +86,14 @@ extern void journal_write(Relation journal, JournalWriter *writer, const Journal
 extern void journal_write_rest(const StreamStorage *storage, Relation journal,
 							   FullTransactionId top, const JournalRun *run);
 
-/* The next flush of this backend will have this number: see Chunk.flush. */
+/* The next tuple that this backend writes will have this number: see Chunk.flush. */
 extern uint32 journal_flush_number(void);
+
+/*
+ * Where the tuple of a committed chunk, not moved out, is in the journal; good as long as the caller's
+ * lock on the journal.
+ */
+extern ItemPointerData journal_tid(Relation journal, struct StreamSlot *slot, const struct Chunk *chunk);
 
 /* The packed events of a tuple, MAXALIGNed: in the tuple, or a palloc'd copy. */
 extern char *journal_events(HeapTuple tuple, uint32 *length);

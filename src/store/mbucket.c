@@ -92,6 +92,7 @@ enter_inbox(StreamSlot *slot, FullTransactionId top, int32 *inbox)
 	entry->first_chunk = entry->last_chunk = 0;
 	entry->bytes = 0;
 	entry->first_block = entry->last_block = InvalidBlockNumber;
+	entry->file = InvalidOid;
 	if (slot->last_inbox == AREA_NONE)
 		slot->first_inbox = *inbox;
 	else
@@ -148,8 +149,8 @@ bucket_room(MBucket *bucket, Size size)
 
 /*
  * Reserves a chunk for the events described by "header" (all fields but links,
- * tid and marks set) and links it where readers and accounting will find it.
- * Returns it for its events and tid to be filled in (A2), or NULL: journal only.
+ * tid, file and marks set) and links it where readers and accounting will find it.
+ * Returns it for its events, tid and file to be filled in (A2), or NULL: journal only.
  * *inbox is the transaction's place in the inbox, made by the first call.
  */
 Chunk *
@@ -176,6 +177,7 @@ mbucket_reserve(StreamSlot *slot, int32 *inbox, int64 number, const Chunk *heade
 		chunk->next = chunk->inbox_next = 0;
 		chunk->xmax = InvalidFullTransactionId;
 		chunk->accounted = chunk->set_aside = false;
+		chunk->file = InvalidOid;
 		ItemPointerSetInvalid(&chunk->tid);
 
 		/* a scan follows the links without a lock: the chunk first, then the link to it */
@@ -230,9 +232,13 @@ mbucket_note_journal_rewrite(StreamSlot *slot, FullTransactionId writer)
 	LWLockRelease(area_stream_lock(slot));
 }
 
-/* To be called after, before the transaction ends: where accounting finds such tuples. */
+/*
+ * To be called after, before the transaction ends: where accounting finds such tuples, in the
+ * journal's file (relfilenode). A transaction that has the journal rewritten between two
+ * inserts has them anywhere.
+ */
 void
-mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox, BlockNumber first, BlockNumber last)
+mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox, Oid file, BlockNumber first, BlockNumber last)
 {
 	InboxXact  *entry;
 
@@ -240,6 +246,7 @@ mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox, BlockNumber first, Bl
 		return;					/* the whole journal will be gone through */
 	entry = &area_inbox[inbox];
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+	entry->file = entry->first_block == InvalidBlockNumber || entry->file == file ? file : InvalidOid;
 	if (entry->first_block == InvalidBlockNumber || first < entry->first_block)
 		entry->first_block = first;
 	if (entry->last_block == InvalidBlockNumber || last > entry->last_block)
@@ -249,14 +256,14 @@ mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox, BlockNumber first, Bl
 
 /* Enters a transaction that wrote to these journal blocks in an earlier life; false: no room. */
 bool
-mbucket_enter_straggler(StreamSlot *slot, FullTransactionId top, BlockNumber first, BlockNumber last)
+mbucket_enter_straggler(StreamSlot *slot, FullTransactionId top, Oid file, BlockNumber first, BlockNumber last)
 {
 	int32		inbox = INBOX_NOT_ENTERED;
 
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	enter_inbox(slot, top, &inbox);
 	LWLockRelease(area_stream_lock(slot));
-	mbucket_note_journal_blocks(slot, inbox, first, last);
+	mbucket_note_journal_blocks(slot, inbox, file, first, last);
 	return inbox != AREA_NONE;
 }
 
@@ -265,12 +272,11 @@ mbucket_enter_straggler(StreamSlot *slot, FullTransactionId top, BlockNumber fir
  */
 
 /*
- * The chunk of a journal tuple of transaction "top" that accounting has not seen, NULL if it has none.
+ * The chunk of transaction "top"'s journal tuple "flush" that accounting has not seen, NULL if it has none.
  * Nobody else frees such a chunk, so it stays good after the lock is gone.
  */
 Chunk *
-mbucket_chunk_of(StreamSlot *slot, int64 number, FullTransactionId top,
-				 const ItemPointerData *tid)
+mbucket_chunk_of(StreamSlot *slot, int64 number, FullTransactionId top, uint32 flush)
 {
 	Chunk	   *found = NULL;
 	MBucket    *bucket;
@@ -281,8 +287,7 @@ mbucket_chunk_of(StreamSlot *slot, int64 number, FullTransactionId top,
 	{
 		Chunk	   *chunk = AREA_DEREF(at);
 
-		if (FullTransactionIdEquals(chunk->top, top) &&
-			memcmp(&chunk->tid, tid, sizeof(ItemPointerData)) == 0)
+		if (FullTransactionIdEquals(chunk->top, top) && chunk->flush == flush)
 			found = chunk;
 		at = chunk->next;
 	}
