@@ -15,11 +15,17 @@
 #include "access/table.h"
 #include "access/tupmacs.h"
 #include "catalog/indexing.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_opclass.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "debug_point.h"
@@ -332,17 +338,64 @@ pbucket_writer_merge(PBucketWriter *writer, int64 bucket)
  * Scanning
  */
 
+/* True for an index that gives rows in order of bucket, and is not being built or dropped concurrently. */
+static bool
+index_is_fit(Oid index)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	Form_pg_index form;
+	bool		fit;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_index) GETSTRUCT(tuple);
+	fit = form->indisvalid && form->indkey.values[0] == 1 &&
+		heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
+		get_index_column_opclass(index, 1) == INT8_BTREE_OPS_OID;
+	ReleaseSysCache(tuple);
+	return fit;
+}
+
+Oid
+pbucket_index(Relation blocks)
+{
+	List	   *indexes = RelationGetIndexList(blocks);
+	List	   *previous = NIL;
+	ListCell   *lc;
+
+	/* looking at an index may show that the list has changed */
+	while (!equal(indexes, previous))
+	{
+		foreach(lc, indexes)
+			if (index_is_fit(lfirst_oid(lc)))
+				return lfirst_oid(lc);
+		previous = indexes;
+		indexes = RelationGetIndexList(blocks);
+	}
+	return InvalidOid;
+}
+
 void
 pbucket_scan_begin(PBucketScan *scan, const StreamStorage *storage, Snapshot snapshot,
 				   int64 low, int64 high)
 {
 	ScanKeyData keys[2];
+	Oid			index;
 
 	scan->blocks = table_open(storage->blocks, AccessShareLock);
+	index = pbucket_index(scan->blocks);
+	if (!OidIsValid(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("table \"%s\" of an aion stream has lost its index",
+						RelationGetRelationName(scan->blocks)),
+				 errhint("CREATE INDEX ON %s (bucket).",
+						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(scan->blocks)),
+													RelationGetRelationName(scan->blocks)))));
 	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, F_INT8GE,
 				Int64GetDatum(Max(low, PBUCKET_MARK + 1)));
 	ScanKeyInit(&keys[1], 1, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(high));
-	scan->scan = systable_beginscan(scan->blocks, storage->blocks_index, true, snapshot, 2, keys);
+	scan->scan = systable_beginscan(scan->blocks, index, true, snapshot, 2, keys);
 }
 
 HeapTuple

@@ -58,6 +58,12 @@ extern int64 pbucket_writer_end(PBucketWriter *writer); /* events written */
  */
 extern void pbucket_writer_merge(PBucketWriter *writer, int64 bucket);
 
+/*
+ * The index on bucket of a table of blocks, locked by the caller; InvalidOid: it has none. REINDEX
+ * CONCURRENTLY puts another one in its place, and keeps it as long as that lock.
+ */
+extern Oid pbucket_index(Relation blocks);
+
 /* Scanning rows of buckets low..high inclusive (never the mark), in order of bucket. */
 typedef struct PBucketScan
 {

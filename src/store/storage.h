@@ -19,8 +19,7 @@ typedef struct StreamStorage
 {
 	Oid			stream;			/* the foreign table */
 	Oid			journal;
-	Oid			blocks;			/* table of p-bucket blocks ... */
-	Oid			blocks_index;	/* ... and its index on bucket */
+	Oid			blocks;			/* table of p-bucket blocks */
 	int64		bucket_width;	/* microseconds */
 	TupleDesc	stored;			/* not reference counted; constr->missing filled in */
 	int			time_att;		/* attribute number of the event time in "stored" */

@@ -189,13 +189,15 @@ extension_scan_begin(ExtensionScan *scan, const char *table, const char *index,
 					 AttrNumber att, Oid stream, LOCKMODE lockmode)
 {
 	Oid			relid = extension_relation(table);
-	Oid			index_oid = extension_relation(index);
+	Oid			index_oid;
 	ScanKeyData key;
 
 	if (!OidIsValid(relid))
 		return false;
 	scan->lockmode = lockmode;
 	scan->rel = table_open(relid, lockmode);
+	/* not before there is a lock, which REINDEX CONCURRENTLY waits for before it drops an index */
+	index_oid = extension_relation(index);
 	ScanKeyInit(&key, att, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(stream));
 	scan->scan = systable_beginscan(scan->rel, index_oid, OidIsValid(index_oid),
 									NULL, 1, &key);

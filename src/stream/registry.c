@@ -43,6 +43,7 @@
 #include "utils/syscache.h"
 
 #include "debug_point.h"
+#include "store/pbucket.h"
 #include "stream/extension.h"
 #include "stream/registry.h"
 
@@ -240,16 +241,12 @@ stream_journals(void)
 	return result;
 }
 
-/*
- * OID of the index of a p-bucket table, which has to be as this version of aion makes it; if there is none,
- * an error or InvalidOid.
- */
-static Oid
-blocks_index(Oid blocks, bool missing_ok)
+/* True if a p-bucket table, which has to be as this version of aion makes it, has its index. */
+static bool
+blocks_have_index(Oid blocks)
 {
 	Relation	rel = table_open(blocks, AccessShareLock);
-	List	   *indexes = RelationGetIndexList(rel);
-	Oid			result = indexes == NIL ? InvalidOid : linitial_oid(indexes);
+	bool		result = OidIsValid(pbucket_index(rel));
 	int			ncolumns = RelationGetNumberOfAttributes(rel);
 
 	table_close(rel, AccessShareLock);
@@ -259,13 +256,6 @@ blocks_index(Oid blocks, bool missing_ok)
 				 errmsg("table \"%s\" of an aion stream has %d columns instead of %d",
 						get_rel_name(blocks), ncolumns, PBUCKET_COLUMNS),
 				 errhint("It must not be altered.")));
-	if (!OidIsValid(result) && !missing_ok)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("table \"%s\" of an aion stream has lost its index", get_rel_name(blocks)),
-				 errhint("CREATE INDEX ON %s (bucket).",
-						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(blocks)),
-													get_rel_name(blocks)))));
 	return result;
 }
 
@@ -290,12 +280,9 @@ build_info(Relation rel)
 	if (!registry_read(info->relid, &entry))
 		entry.exists = entry.elsewhere = false;
 	info->elsewhere = entry.elsewhere;
+	/* the index may not have been restored yet: then there is nothing to be read yet */
 	if (entry.exists)
-	{
-		/* the index may not have been restored yet: then there is nothing to be read yet */
-		info->storage.blocks_index = blocks_index(entry.blocks, entry.elsewhere);
-		info->has_storage = OidIsValid(info->storage.blocks_index);
-	}
+		info->has_storage = blocks_have_index(entry.blocks) || !entry.elsewhere;
 	if (info->has_storage)
 	{
 		info->storage.journal = entry.journal;

@@ -1,5 +1,5 @@
-# A stream's journal that is written anew (VACUUM FULL, CLUSTER, ...): shared memory, which knows where tuples were, finds
-# them again.
+# Tables of a stream that are written anew or get new indexes (VACUUM FULL, CLUSTER, REINDEX CONCURRENTLY, ...): shared
+# memory and sessions that know where something was in them find it again.
 use strict;
 use warnings;
 
@@ -113,6 +113,19 @@ sql("SELECT aion.destage('s')");
 complete('... after a destage');
 sql("SELECT aion.refresh('v', window_start) FROM aion.windows");
 oracle_ok($node, 'v', $BATCH, '... executed again');
+
+# ---- indexes ----------------------------------------------------------------------------------------------------------
+
+my $session = Session->new($node);
+$session->must("$STORED s");
+for my $table ($blocks, 'aion.stream_def', 'aion.window_state')
+{
+	sql("REINDEX TABLE CONCURRENTLY $table");
+	is($session->must("$STORED s"), sql("$STORED p"), "REINDEX CONCURRENTLY of $table: a session that knew the index");
+}
+sql("SELECT aion.destage('s')");
+sql("SELECT aion.refresh('v', window_start) FROM aion.windows");
+oracle_ok($node, 'v', $BATCH, '... and workers');
 
 $node->stop;
 done_testing();
