@@ -351,20 +351,25 @@ results_replace(const ViewRow *row, EventTime start, EventTime end,
 void
 results_delete_all(const ViewRow *row)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(row->results));
+	HeapTuple	tuple;
 	OwnerContext saved;
 	SPIPlanPtr	plan;
 	Oid			owner;
 
+	/* before the look: a DROP VIEW may be waited for */
+	LockRelationOid(row->results, RowExclusiveLock);
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(row->results));
 	if (!HeapTupleIsValid(tuple))
+	{
+		UnlockRelationOid(row->results, RowExclusiveLock);
 		return;
+	}
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	view_become_owner(&saved, owner, row->settings);
-	LockRelationOid(row->results, RowExclusiveLock);
 	plan = SPI_prepare(psprintf("DELETE FROM %s", view_qualified_name(row->results)), 0, NULL);
 	if (plan == NULL ||
 		SPI_execute_snapshot(plan, NULL, NULL, GetLatestSnapshot(), InvalidSnapshot,

@@ -175,7 +175,9 @@ view_object_access(ObjectAccessType access, Oid class_id, Oid object, int sub, v
 		if (access == OAT_POST_CREATE && view_catalog_exists())
 			refuse_new_query(object);
 	}
-	if (class_id == RelationRelationId && (access == OAT_POST_CREATE || access == OAT_POST_ALTER) &&
+	/* what the server makes for a moment, as when a table is rewritten, goes by itself */
+	if (class_id == RelationRelationId &&
+		((access == OAT_POST_CREATE && !((ObjectAccessPostCreate *) arg)->is_internal) || access == OAT_POST_ALTER) &&
 		view_catalog_exists())
 		refuse_stranger(object, access == OAT_POST_CREATE);
 	if (class_id == RelationRelationId &&
