@@ -142,7 +142,6 @@ read_entry(HeapTuple tuple, TupleDesc desc, RegistryEntry *entry)
 	char	   *own;
 
 	entry->journal = DatumGetObjectId(heap_getattr(tuple, DEF_JOURNAL, desc, &isnull));
-	own = registry_home(entry->journal);
 	entry->blocks = DatumGetObjectId(heap_getattr(tuple, DEF_BLOCKS, desc, &isnull));
 	entry->bucket_width = DatumGetInt64(heap_getattr(tuple, DEF_BUCKET_WIDTH, desc, &isnull));
 	entry->durable = DatumGetBool(heap_getattr(tuple, DEF_DURABLE, desc, &isnull));
