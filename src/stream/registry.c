@@ -172,13 +172,30 @@ registry_read(Oid relid, RegistryEntry *entry)
 	return tuple != NULL;
 }
 
-/*
- * All registered streams of this database (OIDs), as "snapshot" shows them, or
- * as they are now if that is NULL. Those whose foreign table or storage is
- * gone are left out, and without "elsewhere" those that are being restored.
- */
-List *
-registry_list(Snapshot snapshot, bool elsewhere)
+/* Which rows of aion.stream_def: */
+typedef enum RegistryRows
+{
+	ROWS_ALL,
+	ROWS_EXISTING,				/* foreign table and storage are there */
+	ROWS_HERE					/* and it is not being restored */
+} RegistryRows;
+
+static bool
+row_matters(HeapTuple tuple, TupleDesc desc, RegistryRows which)
+{
+	RegistryEntry entry;
+	bool		isnull;
+
+	if (which == ROWS_ALL)
+		return true;
+	read_entry(tuple, desc, &entry);
+	return entry.exists && (which == ROWS_EXISTING || entry.here) &&
+		stream_is_stream(DatumGetObjectId(heap_getattr(tuple, DEF_STREAM, desc, &isnull)));
+}
+
+/* A column, of OIDs, of rows of aion.stream_def: under a snapshot, or as they are now if that is NULL. */
+static List *
+list_column(Snapshot snapshot, RegistryRows which, AttrNumber column)
 {
 	Oid			relid = extension_relation("stream_def");
 	List	   *result = NIL;
@@ -193,18 +210,26 @@ registry_list(Snapshot snapshot, bool elsewhere)
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		TupleDesc	desc = RelationGetDescr(rel);
-		RegistryEntry entry;
 		bool		isnull;
-		Oid			stream = DatumGetObjectId(heap_getattr(tuple, DEF_STREAM, desc, &isnull));
 
-		read_entry(tuple, desc, &entry);
-		if (entry.exists && (elsewhere || entry.here) && stream_is_stream(stream))
-			result = lappend_oid(result, stream);
+		if (row_matters(tuple, desc, which))
+			result = lappend_oid(result, DatumGetObjectId(heap_getattr(tuple, column, desc, &isnull)));
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 
 	return result;
+}
+
+/*
+ * All registered streams of this database (OIDs), as "snapshot" shows them, or
+ * as they are now if that is NULL. Those whose foreign table or storage is
+ * gone are left out, and without "elsewhere" those that are being restored.
+ */
+List *
+registry_list(Snapshot snapshot, bool elsewhere)
+{
+	return list_column(snapshot, elsewhere ? ROWS_EXISTING : ROWS_HERE, DEF_STREAM);
 }
 
 /* All registered streams of this database, under the active snapshot. */
@@ -218,26 +243,7 @@ stream_list(void)
 List *
 stream_journals(void)
 {
-	Oid			relid = extension_relation("stream_def");
-	List	   *result = NIL;
-	Relation	rel;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-
-	if (!OidIsValid(relid))
-		return NIL;
-	rel = table_open(relid, AccessShareLock);
-	scan = systable_beginscan(rel, InvalidOid, false, GetActiveSnapshot(), 0, NULL);
-	while ((tuple = systable_getnext(scan)) != NULL)
-	{
-		bool		isnull;
-
-		result = lappend_oid(result, DatumGetObjectId(heap_getattr(tuple, DEF_JOURNAL, RelationGetDescr(rel), &isnull)));
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-
-	return result;
+	return list_column(GetActiveSnapshot(), ROWS_ALL, DEF_JOURNAL);
 }
 
 /* True if a p-bucket table, which has to be as this version of aion makes it, has its index. */
