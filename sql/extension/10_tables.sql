@@ -51,6 +51,8 @@ CREATE TABLE aion.stream_state (
 	accounted	pg_snapshot NOT NULL,	-- what is visible in it is accounted for
 	watermark	timestamptz,			-- W
 	event_watermark timestamptz,		-- W_e, the part that idle time did not move
+	stood_still	bigint NOT NULL DEFAULT 0,	-- microseconds that W_e stood still before it moved last, as far as it did not make up for them
+	stands_still_from timestamptz,		-- from here on it stands still again; may be yet to come
 	last_window_end timestamptz,		-- end of the last window that held an event
 	events		bigint NOT NULL DEFAULT 0,
 	late_events bigint NOT NULL DEFAULT 0,
@@ -144,7 +146,8 @@ CREATE TABLE aion.window_firing (
 	late		int NOT NULL DEFAULT 0,
 	final		int NOT NULL DEFAULT 0,
 	last_fired_at timestamptz,
-	fired_watermark timestamptz,		-- W_e of that execution; -infinity: there was none
+	fired_clock timestamptz,			-- the lateness clock (W_e, and how long it stood still) of that execution; -infinity: no W_e yet
+	on_time_clock timestamptz,			-- the same of the on-time execution, or of the last one before it
 	staging_wait interval,				-- of the last execution: for blocks of p-buckets
 	error		text,					-- of the last attempt, if it failed
 	sqlstate	text,

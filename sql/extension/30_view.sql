@@ -106,12 +106,18 @@ CREATE FUNCTION aion.staleness_plan(distribution float8[], bound float8, since f
 COMMENT ON FUNCTION aion.staleness_plan(float8[], float8, float8) IS
 	'when a window is executed for late events, in shares of its allowed lateness, so that staleness stays within a bound; "distribution" has how many come in each of equal parts of it, null means uniform';
 
-CREATE FUNCTION aion.late_firing_due(arrivals bytea, bound float8, window_end timestamptz, lateness bigint,
-									 fired timestamptz, watermark timestamptz, late bigint, expected float8,
-									 unlimited boolean, now timestamptz, not_before timestamptz)
+CREATE FUNCTION aion.lateness_clock(watermark timestamptz, stood_still bigint, stands_still_from timestamptz)
+	RETURNS timestamptz LANGUAGE C STABLE PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'aion_lateness_clock';
+COMMENT ON FUNCTION aion.lateness_clock(timestamptz, bigint, timestamptz) IS
+	'event time by which late firings go: the watermark, and the clock where it stands still; for the view aion.windows';
+
+CREATE FUNCTION aion.late_firing_due(arrivals bytea, bound float8, lateness bigint, on_time timestamptz,
+									 fired timestamptz, clock timestamptz, window_end timestamptz, watermark timestamptz,
+									 late bigint, expected float8, unlimited boolean, now timestamptz, not_before timestamptz)
 	RETURNS timestamptz LANGUAGE C IMMUTABLE PARALLEL SAFE
 	AS 'MODULE_PATHNAME', 'aion_late_firing_due';
-COMMENT ON FUNCTION aion.late_firing_due(bytea, float8, timestamptz, bigint, timestamptz, timestamptz, bigint, float8, boolean, timestamptz, timestamptz) IS
+COMMENT ON FUNCTION aion.late_firing_due(bytea, float8, bigint, timestamptz, timestamptz, timestamptz, timestamptz, timestamptz, bigint, float8, boolean, timestamptz, timestamptz) IS
 	'when a window is executed for its late events, for the view aion.windows';
 
 CREATE FUNCTION aion.window_start()

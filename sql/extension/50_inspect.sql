@@ -157,13 +157,13 @@ CREATE VIEW aion.windows WITH (security_barrier) AS
 		   f.last_fired_at,
 		   CASE WHEN l.pending = 0 THEN 0
 				WHEN l.pending > 0 THEN
-					greatest(0, extract(epoch FROM s.event_watermark - greatest(f.fired_watermark, l.window_end))::float8)
+					greatest(0, extract(epoch FROM k.clock - f.fired_clock)::float8)
 					* l.pending / nullif(w.allowed_lateness / 1e6 * greatest(v.expected, w.late_events), 0)
 		   END AS staleness,
 		   CASE WHEN l.pending > 0 AND f.error IS NULL AND NOT w.final AND NOT d.paused
 					 AND current_setting('aion.late_interval', true) <> '-1'
-				THEN aion.late_firing_due(v.late_arrivals, v.bound, l.window_end, w.allowed_lateness, f.fired_watermark,
-										  s.event_watermark, l.pending, greatest(v.expected, w.late_events), v.unlimited,
+				THEN aion.late_firing_due(v.late_arrivals, v.bound, w.allowed_lateness, f.on_time_clock, f.fired_clock, k.clock,
+										  l.window_end, s.event_watermark, l.pending, greatest(v.expected, w.late_events), v.unlimited,
 										  now(), f.last_fired_at + current_setting('aion.late_interval', true)::interval)
 		   END AS next_firing,
 		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN f.error END AS error,
@@ -173,6 +173,7 @@ CREATE VIEW aion.windows WITH (security_barrier) AS
 	  FROM aion.view_def d
 	  JOIN pg_catalog.pg_class c ON c.oid = d.view
 	  JOIN aion.stream_state s ON s.stream = d.stream
+	 CROSS JOIN LATERAL (SELECT aion.lateness_clock(s.event_watermark, s.stood_still, s.stands_still_from) AS clock) k
 	  JOIN v ON v.view = d.view
 	  JOIN aion.window_state w ON w.view = d.view
 	  LEFT JOIN aion.window_firing f ON f.view = w.view AND f.window_start = w.window_start
@@ -188,7 +189,7 @@ COMMENT ON COLUMN aion.windows.state IS
 COMMENT ON COLUMN aion.windows.events IS 'events accounted for that did not come too late, before the query''s WHERE';
 COMMENT ON COLUMN aion.windows.firings IS 'early, on-time, late and final firings together';
 COMMENT ON COLUMN aion.windows.staleness IS
-	'share of the late events that are expected which the result lacks, times the share of the allowed lateness since the last execution; null: not executed on time yet';
+	'share of the late events that are expected which the result lacks, times the share of the allowed lateness since the last execution, by event time and, while the watermark stands still, by the clock; null: not executed on time yet';
 COMMENT ON COLUMN aion.windows.next_firing IS
 	'when late events that the result lacks are taken in if no more come and the watermark keeps pace with the clock';
 COMMENT ON COLUMN aion.windows.error IS 'of the last execution if it failed; shown to the owner of the view';

@@ -277,6 +277,18 @@ microseconds(double duration)
 }
 
 /*
+ * The time that t goes by where a watermark stood still for so long that it did
+ * not make up for: a finite timestamp, or EVENT_TIME_NEVER without a watermark.
+ */
+int64_t
+staleness_clock(int64_t watermark, int64_t stood_still)
+{
+	EventTime	clock = event_time_plus(watermark, stood_still);
+
+	return clock > EVENT_TIME_MAX ? EVENT_TIME_MAX : clock;
+}
+
+/*
  * The instant at x of a window that was executed on time at on_time, and has
  * this allowed lateness.
  */

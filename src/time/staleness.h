@@ -44,6 +44,7 @@ extern int	staleness_plan(const ArrivalCurve *curve, double from,
 						   double bound, double *times, int max_times);
 extern double staleness_max(const ArrivalCurve *curve, double from,
 							const double *times, int ntimes);
+extern int64_t staleness_clock(int64_t watermark, int64_t stood_still);
 extern int64_t staleness_instant(int64_t on_time, int64_t lateness, double x);
 extern double staleness_position(int64_t elapsed, int64_t lateness);
 

@@ -58,6 +58,7 @@ typedef struct Firing
 	EventTime	start;
 	FiringKind	kind;
 	bool		final_too;
+	EventTime	clock;
 
 	ViewRow    *row;			/* what follows is known once all is locked */
 	Oid			owner;
@@ -66,7 +67,6 @@ typedef struct Firing
 	bool		executed;		/* before, with success as the last outcome */
 	int64		fired_events;	/* that the current result reflects */
 	int64		events;			/* accounted to the window */
-	EventTime	watermark;		/* W_e; EVENT_TIME_NEVER: none */
 	bool		closed;			/* final or incomplete: must not be computed */
 	Accounted  *set;			/* what the query may see; NULL: nothing was accounted yet */
 	int64		waited_us;		/* for staging */
@@ -91,7 +91,7 @@ static OwnStatement claim_lock = {
 	2, {REGCLASSOID, TIMESTAMPTZOID}, NULL
 };
 static OwnStatement read_accounting = {
-	"SELECT s.accounted::text, w.events, (w.final AND NOT w.reopened) OR w.incomplete IS NOT NULL, s.event_watermark "
+	"SELECT s.accounted::text, w.events, (w.final AND NOT w.reopened) OR w.incomplete IS NOT NULL "
 	"FROM aion.stream_state s LEFT JOIN aion.window_state w ON w.view = $1 AND w.window_start = $2 "
 	"WHERE s.stream = $3",
 	3, {REGCLASSOID, TIMESTAMPTZOID, REGCLASSOID}, NULL
@@ -100,7 +100,8 @@ static OwnStatement read_accounting = {
 static OwnStatement count_firing = {
 	"UPDATE aion.window_firing SET fired_events = $3, early = early + $4, on_time = greatest(on_time, $5), "
 	"late = late + $6, final = greatest(final, $7), last_fired_at = clock_timestamp(), staging_wait = $8, "
-	"fired_watermark = $9, error = NULL, sqlstate = NULL "
+	"fired_clock = $9, on_time_clock = CASE WHEN on_time = 0 THEN $9 ELSE on_time_clock END, "
+	"error = NULL, sqlstate = NULL "
 	"WHERE view = $1 AND window_start = $2",
 	9, {REGCLASSOID, TIMESTAMPTZOID, INT8OID, INT4OID, INT4OID, INT4OID, INT4OID, INTERVALOID, TIMESTAMPTZOID}, NULL
 };
@@ -252,8 +253,6 @@ read_window(Firing *firing)
 	firing->events = isnull ? 0 : DatumGetInt64(value);
 	value = result_column(3, &isnull);
 	firing->closed = !isnull && DatumGetBool(value);
-	value = result_column(4, &isnull);
-	firing->watermark = isnull ? EVENT_TIME_NEVER : DatumGetTimestampTz(value);
 }
 
 /*
@@ -300,7 +299,7 @@ count_window(const Firing *firing)
 	values[6] = Int32GetDatum(firing->kind == FIRING_FINAL ||
 							  (firing->kind == FIRING_ON_TIME && firing->final_too));
 	values[7] = IntervalPGetDatum(&waited);
-	values[8] = TimestampTzGetDatum(firing->watermark); /* EVENT_TIME_NEVER is -infinity */
+	values[8] = TimestampTzGetDatum(firing->clock); /* EVENT_TIME_NEVER is -infinity */
 	run_own(&count_firing, values, false);
 	if (SPI_processed != 1)
 		elog(ERROR, "window_firing lost a row of view %u", firing->view);
@@ -477,7 +476,7 @@ view_clean_up_after_error(MemoryContext context)
 /* See view.h. */
 FiringOutcome
 view_fire(Oid view, Oid journal, EventTime window_start, FiringKind kind, bool final_too,
-		  int64 *fired_events)
+		  EventTime clock, int64 *fired_events)
 {
 	MemoryContext context = CurrentMemoryContext;
 	Firing		firing = {0};
@@ -489,6 +488,7 @@ view_fire(Oid view, Oid journal, EventTime window_start, FiringKind kind, bool f
 	firing.start = window_start;
 	firing.kind = kind;
 	firing.final_too = final_too;
+	firing.clock = clock;
 
 	PG_TRY();
 	{

@@ -19,6 +19,7 @@
 #include "view/view_internal.h"
 
 PG_FUNCTION_INFO_V1(aion_staleness_plan);
+PG_FUNCTION_INFO_V1(aion_lateness_clock);
 PG_FUNCTION_INFO_V1(aion_late_firing_due);
 
 #define MAX_CELLS		100000
@@ -104,26 +105,46 @@ aion_staleness_plan(PG_FUNCTION_ARGS)
 }
 
 /*
- * aion.late_firing_due(arrivals bytea, bound float8, window_end timestamptz, lateness bigint,
- *						fired timestamptz, watermark timestamptz, late bigint, expected float8,
- *						unlimited boolean, now timestamptz, not_before timestamptz)
+ * aion.lateness_clock(watermark timestamptz, stood_still bigint, stands_still_from timestamptz) returns timestamptz
+ *
+ * What lateness_clock() in trigger.c shows at the start of the transaction, from columns of aion.stream_state. NULL: there
+ * is no W_e yet.
+ */
+Datum
+aion_lateness_clock(PG_FUNCTION_ARGS)
+{
+	int64		stood_still = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1);
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	if (!PG_ARGISNULL(2))
+		stood_still = int64_add_saturating(stood_still,
+										   Max(0, GetCurrentTransactionStartTimestamp() - PG_GETARG_TIMESTAMPTZ(2)));
+	PG_RETURN_TIMESTAMPTZ(staleness_clock(PG_GETARG_TIMESTAMPTZ(0), stood_still));
+}
+
+/*
+ * aion.late_firing_due(arrivals bytea, bound float8, lateness bigint, on_time timestamptz, fired timestamptz,
+ *						clock timestamptz, window_end timestamptz, watermark timestamptz, late bigint,
+ *						expected float8, unlimited boolean, now timestamptz, not_before timestamptz)
  *		returns timestamptz
  *
- * When a window that lacks so many late events is executed, as trigger.c has it while W_e moves as the clock does, but
- * no sooner than "not_before"; by its final firing at the latest. "arrivals" as in aion.view_state. NULL: at no time
- * that could be shown.
+ * When a window that lacks so many late events is executed, as trigger.c has it while W_e, or the lateness clock without
+ * it, moves as the clock does, but no sooner than "not_before"; by its final firing at the latest. on_time, fired and clock
+ * are of the lateness clock. "arrivals" as in aion.view_state. NULL: at no time that could be shown.
  */
 Datum
 aion_late_firing_due(PG_FUNCTION_ARGS)
 {
 	double		bound = PG_GETARG_FLOAT8(1);
-	EventTime	end = PG_GETARG_TIMESTAMPTZ(2);
-	int64		lateness = PG_GETARG_INT64(3);
-	EventTime	watermark = PG_GETARG_TIMESTAMPTZ(5);
-	EventTime	fired = Min(Max(PG_GETARG_TIMESTAMPTZ(4), end), watermark);	/* see trigger_due() */
-	int64		late = PG_GETARG_INT64(6);
-	double		expected = PG_GETARG_FLOAT8(7);
-	EventTime	due = staleness_due(fired, late, bound, lateness, expected);
+	int64		lateness = PG_GETARG_INT64(2);
+	EventTime	clock = PG_GETARG_TIMESTAMPTZ(5);
+	EventTime	fired = Min(PG_GETARG_TIMESTAMPTZ(4), clock);	/* see trigger_due() */
+	EventTime	on_time = Min(PG_GETARG_TIMESTAMPTZ(3), fired);
+	int64		late = PG_GETARG_INT64(8);
+	double		expected = PG_GETARG_FLOAT8(9);
+	int64		remaining = int64_sub_saturating(staleness_due(fired, late, bound, lateness, expected), clock);
+	EventTime	due;
 	ArrivalShape shape;
 	double		planned;
 
@@ -139,14 +160,15 @@ aion_late_firing_due(PG_FUNCTION_ARGS)
 		(void) arrival_shape_decode(&shape, (uint8 *) VARDATA_ANY(packed), VARSIZE_ANY_EXHDR(packed));
 	}
 	planned = arrival_shape_next(&shape, bound,
-								 staleness_position(int64_sub_saturating(fired, end), lateness),
-								 staleness_position(int64_sub_saturating(watermark, end), lateness));
+								 staleness_position(int64_sub_saturating(fired, on_time), lateness),
+								 staleness_position(int64_sub_saturating(clock, on_time), lateness));
 	if (planned < 1)
-		due = Min(due, staleness_instant(end, lateness, planned));
-	if (!PG_GETARG_BOOL(8))
-		due = Min(due, int64_add_saturating(end, lateness));
-	due = int64_add_saturating(PG_GETARG_TIMESTAMPTZ(9), Max(0, int64_sub_saturating(due, watermark)));
-	due = Max(due, PG_GETARG_TIMESTAMPTZ(10));
+		remaining = Min(remaining, int64_sub_saturating(staleness_instant(on_time, lateness, planned), clock));
+	if (!PG_GETARG_BOOL(10))
+		remaining = Min(remaining, int64_sub_saturating(int64_add_saturating(PG_GETARG_TIMESTAMPTZ(6), lateness),
+														PG_GETARG_TIMESTAMPTZ(7)));
+	due = int64_add_saturating(PG_GETARG_TIMESTAMPTZ(11), Max(0, remaining));
+	due = Max(due, PG_GETARG_TIMESTAMPTZ(12));
 	if (!IS_VALID_TIMESTAMP(due))
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(due);

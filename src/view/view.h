@@ -80,11 +80,11 @@ typedef enum FiringOutcome
  * the error is recorded in aion.window_firing and in the server log at most
  * once per window and message. "journal" names the life of the stream that the firing was ordered
  * for: after a TRUNCATE the window of the same name is another one. Counts the firing under "kind" in aion.window_firing;
- * FIRING_ON_TIME with final_too counts as both.
+ * FIRING_ON_TIME with final_too counts as both. "clock" is what the stream's lateness clock shows, which is noted with it.
  * *fired_events = window_state.events that the result reflects.
  */
 extern FiringOutcome view_fire(Oid view, Oid journal, EventTime window_start, FiringKind kind,
-							   bool final_too, int64 *fired_events);
+							   bool final_too, EventTime clock, int64 *fired_events);
 
 /*
  * Removes results of windows that start at or before last_start, which are final: a bounded number of

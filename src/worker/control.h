@@ -184,6 +184,7 @@ typedef struct Job
 	EventTime	window_start;
 	FiringKind	kind;
 	bool		final_too;
+	EventTime	clock;			/* the lateness clock of the stream */
 	bool		removal;		/* no firing: removes results of windows up to this one */
 	int64		priority;		/* smaller goes first */
 	/* when done: */

@@ -489,8 +489,7 @@ load_window(void *arg, const WindowRow *row)
 		window_finalize_next(window);	/* no pass would look at it: it has had its lateness */
 	/* A failure that may pass is simply tried again; so is another, once. */
 	window_set_failed(window, row->failed && !row->transient);
-	if (row->fired_watermark != EVENT_TIME_NEVER)
-		trigger_executed(window, lateness_clock_at(load->view->stream, Max(row->fired_watermark, window->end)), false);
+	trigger_load(window, row->on_time_clock, row->fired_clock);
 	if (row->last_fired_at != 0)
 		window->last_tried = load->now - Max(0, load->clock - row->last_fired_at);
 	window_enter_heaps(window);
@@ -555,8 +554,7 @@ load_stream_row(SchedStream *stream, int64 now)
 	stream->watermark.watermark = row.watermark;
 	stream->watermark.event_watermark = row.event_watermark;
 	stream->last_window_end = row.last_window_end;
-	stream->moved_at = now;
-	stream->stood_still = 0;
+	lateness_clock_load(stream, &row, now);
 	stream->speed = 0;
 	stream->speed_w = row.event_watermark;
 	stream->speed_at = now;

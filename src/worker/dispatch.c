@@ -70,7 +70,7 @@ static void
 outcome_done(Window *window, const Job *job)
 {
 	window->fired_events = Max(window->fired_events, job->fired_events);
-	trigger_executed(window, window->sent_clock, !window->fired);
+	trigger_executed(window, job->clock, !window->fired);
 	window->attempts = 0;
 	window_set_failed(window, false);
 	if (job->kind == FIRING_ON_TIME)
@@ -102,8 +102,7 @@ reload_window(Window *window)
 	{
 		window->fired_events = row.fired_events;
 		window->final_counted = row.final > 0;
-		trigger_executed(window, lateness_clock_at(window->view->stream, Max(row.fired_watermark, window->end)),
-						 !window->fired);
+		trigger_load(window, row.on_time_clock, row.fired_clock);
 		if (row.on_time > 0 && !window->fired)
 		{
 			window->fired = true;
@@ -217,6 +216,7 @@ post(Window *window)
 	job.journal = window->view->stream->storage.journal;
 	job.window_start = window->key.start;
 	job.kind = window_firing_kind(window, &job.final_too);
+	job.clock = lateness_clock(window->view->stream, mono_now());
 	job.priority = window_priority(window);
 	if (!control_job_post(&job))
 		return false;

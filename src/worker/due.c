@@ -333,7 +333,6 @@ window_dispatched(Window *window)
 	prestage_end(window);
 	window->place = PLACE_RUNNING;
 	window->sent_events = window->events;
-	window->sent_clock = lateness_clock(window->view->stream, mono_now());
 	window->forced = false;
 	if (past_end(window))
 		window->tried_on_time = true;

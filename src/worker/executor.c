@@ -31,7 +31,7 @@ job_execute(const Job *job, int64 *fired_events)
 	if (job->removal)
 		return view_remove_results(job->view, job->journal, job->window_start, fired_events);
 	return view_fire(job->view, job->journal, job->window_start, job->kind, job->final_too,
-					 fired_events);
+					 job->clock, fired_events);
 }
 
 /* Runs one job. An error that view_fire() did not record itself is as good as a transient one. */

@@ -159,6 +159,7 @@ move_watermark(StreamPass *pass)
 	if (pass->events == 0 && pass->last_window_end != EVENT_TIME_NEVER)
 		watermark_idle(&pass->watermark, config, stream->last_activity, stream->last_idle,
 					   pass->mono, pass->last_window_end);
+	pass->stand_still = lateness_clock_moved(stream, pass->watermark.event_watermark, pass->mono);
 	Assert(pass->watermark.watermark >= stream->watermark.watermark);
 	Assert(pass->watermark.event_watermark <= pass->watermark.watermark);
 }
@@ -340,8 +341,7 @@ apply_pass(StreamPass *pass)
 		pfree(previous);
 		MemoryContextSwitchTo(old);
 	}
-	if (pass->watermark.event_watermark != stream->watermark.event_watermark)
-		lateness_clock_moved(stream, pass->watermark.event_watermark, pass->mono);
+	stream->stand_still = pass->stand_still;
 	stream->watermark = pass->watermark;
 	stream->last_window_end = pass->last_window_end;
 	stream->rows_purged = pass->rows_purged;
@@ -475,6 +475,7 @@ bool
 pass_reset_watermark(SchedStream *stream, EventTime t)
 {
 	WatermarkState watermark = stream->watermark;
+	StandStill	stand_still = lateness_clock_stopped(stream, mono_now());
 	EventTime	floor = EVENT_TIME_NEVER;
 	EventTime	evidence_time;
 	EventTime	expired_through;
@@ -503,7 +504,7 @@ pass_reset_watermark(SchedStream *stream, EventTime t)
 		PushActiveSnapshot(GetTransactionSnapshot());
 		auto_lateness_save(stream);
 		expired_through = auto_lateness_reset(stream, &watermark, &evidence_time);
-		store_stream_watermark(stream->relid, &watermark, evidence_time, expired_through);
+		store_stream_watermark(stream->relid, &watermark, &stand_still, evidence_time, expired_through);
 		PopActiveSnapshot();
 		SPI_finish();
 		DEBUG_POINT("reset-before-commit");

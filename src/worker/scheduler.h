@@ -79,6 +79,13 @@ typedef struct AutoLateness
 	EventTime	expired_through;	/* windows without a row that end here or before have had their lateness */
 } AutoLateness;
 
+/* How W_e stands still, for the lateness clock. */
+typedef struct StandStill
+{
+	int64		before;			/* microseconds that it did before it moved last, and did not make up for */
+	int64		from;			/* it does again from here on (monotonic); may be yet to come */
+} StandStill;
+
 typedef struct SchedStream
 {
 	Oid			relid;			/* hash key */
@@ -103,8 +110,7 @@ typedef struct SchedStream
 	int64		locked_until;	/* someone had it locked: no pass before */
 
 	/* the lateness clock, see trigger.c */
-	int64		moved_at;		/* when W_e moved last (monotonic) */
-	int64		stood_still;	/* microseconds that it stood still before that */
+	StandStill	stand_still;
 	pairingheap *waiting;		/* windows that wait for it */
 
 	/* how W_e moves, for prestaging */
@@ -225,7 +231,6 @@ typedef struct Window
 	/* trigger.c, on the stream's lateness clock */
 	EventTime	on_time_clock;	/* of the on-time execution */
 	EventTime	fired_clock;	/* of the last one */
-	EventTime	sent_clock;		/* when it was last dispatched */
 	double		planned;		/* next execution, 0 to 1; PLAN_NONE */
 	/* due.c */
 	WindowPlace place;
@@ -278,6 +283,7 @@ typedef struct StreamPass
 	EventTime	advance;		/* greatest control entry */
 	EventTime	last_window_end;
 	WatermarkState watermark;	/* new */
+	StandStill	stand_still;	/* new */
 	EventTime	expired_through;	/* new */
 	EventTime	clock;			/* lateness clock by which events were judged */
 	List	   *changed_views;	/* SchedView *: view_state is to be written */
@@ -441,11 +447,14 @@ extern void view_unschedule_all(SchedView *view);
 extern void trigger_init(SchedView *view);
 extern EventTime lateness_clock_at(const SchedStream *stream, EventTime event_watermark);
 extern EventTime lateness_clock(const SchedStream *stream, int64 now);
-extern void lateness_clock_moved(SchedStream *stream, EventTime event_watermark, int64 now);
+extern StandStill lateness_clock_moved(const SchedStream *stream, EventTime event_watermark, int64 now);
+extern StandStill lateness_clock_stopped(const SchedStream *stream, int64 now);
+extern void lateness_clock_load(SchedStream *stream, const StreamStateRow *row, int64 now);
 extern int64 lateness_clock_reaches(const SchedStream *stream, EventTime t, int64 now);
 extern double view_staleness(const SchedView *view);
 extern EventTime trigger_due(Window *window, int64 now);
 extern void trigger_executed(Window *window, EventTime clock, bool on_time);
+extern void trigger_load(Window *window, EventTime on_time_clock, EventTime fired_clock);
 extern void trigger_replan(Window *window);
 extern void trigger_late_events(Window *window, int64 n, EventTime clock);
 extern void trigger_forget(Window *window);
@@ -464,6 +473,8 @@ struct StreamStateRow
 	EventTime	purged_time;
 	EventTime	evidence_time;
 	EventTime	expired_through;
+	int64		stood_still;
+	EventTime	stands_still_from;
 };
 
 typedef struct LatenessRow
@@ -481,7 +492,8 @@ typedef struct WindowRow
 	int64		lateness;		/* microseconds */
 	char	   *incomplete;
 	int64		fired_events;
-	EventTime	fired_watermark;	/* W_e of the last execution */
+	EventTime	on_time_clock;	/* the lateness clock at the on-time execution, and at the last one */
+	EventTime	fired_clock;
 	bool		reopened;
 	int			on_time;
 	int			final;
@@ -523,7 +535,8 @@ extern bool store_lock_tables(void);	/* first of all in a transaction */
 extern bool store_stream_load(Oid stream, StreamStateRow *row);
 extern void store_stream_update(const StreamPass *pass);
 extern void store_stream_watermark(Oid stream, const WatermarkState *watermark,
-								   EventTime evidence_time, EventTime expired_through);
+								   const StandStill *stand_still, EventTime evidence_time,
+								   EventTime expired_through);
 extern bool store_lateness_load(Oid stream, LatenessRow *row);
 extern void store_lateness_write(Oid stream, const LatenessRow *row);
 extern bool store_view_load(Oid view, ViewStateRow *row);

@@ -30,13 +30,13 @@ typedef struct Statement
 	const char *sql;
 	int			expected;		/* SPI_OK_... */
 	int			nargs;
-	Oid			args[11];
+	Oid			args[13];
 	SPIPlanPtr	plan;
 } Statement;
 
 static Statement stream_load = {
 	"SELECT accounted::text, watermark, event_watermark, last_window_end, purged_time,"
-	" evidence_time, expired_through"
+	" evidence_time, expired_through, stood_still, stands_still_from"
 	" FROM aion.stream_state WHERE stream = $1",
 SPI_OK_SELECT, 1, {REGCLASSOID}, NULL};
 
@@ -44,16 +44,16 @@ static Statement stream_update = {
 	"UPDATE aion.stream_state SET accounted = $2::pg_snapshot, watermark = $3,"
 	" event_watermark = $4, last_window_end = $5, events = events + $6,"
 	" late_events = late_events + $7, expired_events = expired_events + $8,"
-	" last_event_at = coalesce($9, last_event_at), evidence_time = $10, expired_through = $11"
-	" WHERE stream = $1",
-	SPI_OK_UPDATE, 11, {REGCLASSOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID}, NULL};
+	" last_event_at = coalesce($9, last_event_at), evidence_time = $10, expired_through = $11,"
+	" stood_still = $12, stands_still_from = $13 WHERE stream = $1",
+	SPI_OK_UPDATE, 13, {REGCLASSOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID}, NULL};
 
 static Statement stream_watermark = {
 	"UPDATE aion.stream_state SET watermark = $2, event_watermark = $3, evidence_time = $4,"
-	" expired_through = $5 WHERE stream = $1",
-	SPI_OK_UPDATE, 5, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-TIMESTAMPTZOID}, NULL};
+	" expired_through = $5, stood_still = $6, stands_still_from = $7 WHERE stream = $1",
+	SPI_OK_UPDATE, 7, {REGCLASSOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID}, NULL};
 
 static Statement lateness_load = {
 	"SELECT histogram, events, since FROM aion.stream_lateness WHERE stream = $1",
@@ -87,7 +87,7 @@ TIMESTAMPTZOID}, NULL};
 #define WINDOW_COLUMNS \
 	"s.window_start, s.events, s.incomplete, f.fired_events, f.on_time, f.final," \
 	" f.last_fired_at, f.error IS NOT NULL, left(f.sqlstate, 2) IN ('40', '53', '55', '57', '58')," \
-	" s.late_events, s.allowed_lateness, f.fired_watermark, s.reopened" \
+	" s.late_events, s.allowed_lateness, f.on_time_clock, f.fired_clock, s.reopened" \
 	" FROM aion.window_state s LEFT JOIN aion.window_firing f USING (view, window_start)"
 
 static Statement windows_load = {
@@ -350,16 +350,26 @@ store_stream_load(Oid stream, StreamStateRow *row)
 	row->purged_time = time_field(0, 5);
 	row->evidence_time = time_field(0, 6);
 	row->expired_through = time_field(0, 7);
+	row->stood_still = int8_field(0, 8);
+	row->stands_still_from = time_field(0, 9);
 	SPI_freetuptable(SPI_tuptable);
 	return true;
+}
+
+/* Columns stood_still and stands_still_from. */
+static void
+stand_still_datums(const StandStill *stand_still, Datum *values)
+{
+	values[0] = Int64GetDatum(stand_still->before);
+	values[1] = TimestampTzGetDatum(GetCurrentTimestamp() + (stand_still->from - mono_now()));
 }
 
 /* What a pass has found about its stream. */
 void
 store_stream_update(const StreamPass *pass)
 {
-	Datum		values[11];
-	char		nulls[11];
+	Datum		values[13];
+	char		nulls[13];
 
 	memset(nulls, ' ', sizeof(nulls));
 	values[0] = ObjectIdGetDatum(pass->stream->relid);
@@ -374,22 +384,25 @@ store_stream_update(const StreamPass *pass)
 	nulls[8] = pass->events > 0 ? ' ' : 'n';
 	values[9] = time_datum(evidence_time(&pass->stream->late->evidence), &nulls[9]);
 	values[10] = time_datum(pass->expired_through, &nulls[10]);
+	stand_still_datums(&pass->stand_still, &values[11]);
 	if (run(&stream_update, values, nulls) != 1)
 		elog(ERROR, "stream %u has no row in aion.stream_state", pass->stream->relid);
 }
 
+/* W was lowered. */
 void
-store_stream_watermark(Oid stream, const WatermarkState *watermark,
+store_stream_watermark(Oid stream, const WatermarkState *watermark, const StandStill *stand_still,
 					   EventTime evidence_time, EventTime expired_through)
 {
-	Datum		values[5];
-	char		nulls[5] = {' ', ' ', ' ', ' ', ' '};
+	Datum		values[7];
+	char		nulls[7] = {' ', ' ', ' ', ' ', ' ', ' ', ' '};
 
 	values[0] = ObjectIdGetDatum(stream);
 	values[1] = time_datum(watermark->watermark, &nulls[1]);
 	values[2] = time_datum(watermark->event_watermark, &nulls[2]);
 	values[3] = time_datum(evidence_time, &nulls[3]);
 	values[4] = time_datum(expired_through, &nulls[4]);
+	stand_still_datums(stand_still, &values[5]);
 	run(&stream_watermark, values, nulls);
 }
 
@@ -492,8 +505,9 @@ read_window(int i, WindowRow *row, MemoryContext context)
 	row->transient = bool_field(i, 9);
 	row->late_events = int8_field(i, 10);
 	row->lateness = int8_field(i, 11);
-	row->fired_watermark = time_field(i, 12);
-	row->reopened = bool_field(i, 13);
+	row->on_time_clock = time_field(i, 12);
+	row->fired_clock = time_field(i, 13);
+	row->reopened = bool_field(i, 14);
 }
 
 /* Calls back for each window of a view that is not final. */

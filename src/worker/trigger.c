@@ -12,8 +12,8 @@
  *
  * Time is told by the stream's lateness clock: W_e, which goes on with
  * processing time once it has stood still for a while. It never goes back, so
- * that windows can wait for it in a heap. A restart forgets how long W_e stood
- * still: the clock is W_e then.
+ * that windows can wait for it in a heap. aion.stream_state has what it takes to
+ * tell it after a restart, and to show in aion.windows what it shows.
  *
  * What is expected (how many late events a window has, and when) is learnt from
  * windows that became final, and kept in aion.view_state; a crash takes away
@@ -57,35 +57,57 @@ patience(const SchedStream *stream)
 static int64
 standing_still(const SchedStream *stream, int64 now)
 {
-	return Max(0, now - stream->moved_at - patience(stream));
+	return Max(0, now - stream->stand_still.from);
 }
 
 /* What the clock showed when W_e was there, as far as is known. */
 EventTime
 lateness_clock_at(const SchedStream *stream, EventTime event_watermark)
 {
-	return int64_add_saturating(event_watermark, stream->stood_still);
+	return staleness_clock(event_watermark, stream->stand_still.before);
 }
 
 EventTime
 lateness_clock(const SchedStream *stream, int64 now)
 {
-	return int64_add_saturating(stream->watermark.event_watermark,
-								int64_add_saturating(stream->stood_still, standing_still(stream, now)));
+	return staleness_clock(stream->watermark.event_watermark,
+						   int64_add_saturating(stream->stand_still.before, standing_still(stream, now)));
 }
 
 /*
- * W_e moves; the caller sets it. What the clock went on by while W_e stood still is part of that way: only if W_e
- * makes up for less, the clock keeps the rest.
+ * What is to be known of W_e's standing still if it gets to where it is given. What the clock went on by while W_e
+ * stood still is part of that way: only if W_e makes up for less, the clock keeps the rest.
  */
-void
-lateness_clock_moved(SchedStream *stream, EventTime event_watermark, int64 now)
+StandStill
+lateness_clock_moved(const SchedStream *stream, EventTime event_watermark, int64 now)
 {
+	StandStill	result = stream->stand_still;
 	int64		way = int64_sub_saturating(event_watermark, stream->watermark.event_watermark);
-	int64		rest = int64_sub_saturating(standing_still(stream, now), way);
 
-	stream->stood_still = int64_add_saturating(stream->stood_still, Max(0, rest));
-	stream->moved_at = now;
+	if (way == 0)
+		return result;
+	result.before = int64_add_saturating(result.before,
+										 Max(0, int64_sub_saturating(standing_still(stream, now), way)));
+	result.from = now + patience(stream);
+	return result;
+}
+
+/* The same if it was put somewhere else, and the clock with it. */
+StandStill
+lateness_clock_stopped(const SchedStream *stream, int64 now)
+{
+	return (StandStill) {.before = 0, .from = now + patience(stream)};
+}
+
+/* As aion.stream_state has it. A clock that was set back in between does not stop this one for long. */
+void
+lateness_clock_load(SchedStream *stream, const StreamStateRow *row, int64 now)
+{
+	int64		longest = now + patience(stream);
+
+	stream->stand_still.before = row->stood_still;
+	stream->stand_still.from = row->stands_still_from == EVENT_TIME_NEVER ? longest :
+		Min(longest, now + (row->stands_still_from - GetCurrentTimestamp()));
 }
 
 /* When the clock shows t if W_e stands still (monotonic). */
@@ -94,7 +116,7 @@ lateness_clock_reaches(const SchedStream *stream, EventTime t, int64 now)
 {
 	int64		ahead = int64_sub_saturating(t, lateness_clock(stream, now));
 
-	return ahead <= 0 ? now : int64_add_saturating(Max(now, stream->moved_at + patience(stream)), ahead);
+	return ahead <= 0 ? now : int64_add_saturating(Max(now, stream->stand_still.from), ahead);
 }
 
 /* ---- the trigger ---- */
@@ -148,6 +170,16 @@ trigger_executed(Window *window, EventTime clock, bool on_time)
 	if (on_time)
 		window->on_time_clock = clock;
 	window->planned = PLAN_NONE;
+}
+
+/* As aion.window_firing has it; EVENT_TIME_NEVER: not executed yet. */
+void
+trigger_load(Window *window, EventTime on_time_clock, EventTime fired_clock)
+{
+	if (fired_clock == EVENT_TIME_NEVER)
+		return;
+	trigger_executed(window, on_time_clock, true);
+	trigger_executed(window, fired_clock, false);
 }
 
 /* The bound has changed, or what is planned may not hold any more for another reason. */

@@ -67,6 +67,27 @@ sql("INSERT INTO t VALUES ('2024-03-01 00:30', 1); SELECT aion.sync('t')"); past
 # drop a stream and view while waiting
 late('t', 1); sql("SELECT aion.drop_view('tv')"); past('t', 60); sql("DROP FOREIGN TABLE t"); is(sql("SELECT 1"), '1', 'dropped');
 
+# W_e stands still: staleness goes on by the clock, also while the server is down, and is shown as the trigger has it
+make('st', "allowed_lateness '10 seconds'", "aion.tumbling('1 hour')", 'staleness => 0.5');
+late('st', 1);
+my $WINDOW = q{FROM aion.windows WHERE view = 'stv'::regclass};
+wait_until($node, "SELECT staleness > 0.1 $WINDOW", 'staleness grows while the watermark stands still');
+my ($before, $next) = split /\|/, sql("SELECT staleness, extract(epoch FROM next_firing) $WINDOW");
+kill_server($node, 'KILL');
+cmp_ok(sql("SELECT staleness $WINDOW"), '>', $before, 'a crash does not take that back');
+cmp_ok(abs(sql("SELECT extract(epoch FROM next_firing) $WINDOW") - $next), '<', 0.01, 'the next execution stays where it was');
+wait_until($node, "SELECT late_firings = 1 FROM aion.views WHERE view = 'stv'::regclass", 'executed while the watermark stands still');
+my $off = sql("SELECT extract(epoch FROM last_fired_at) - $next $WINDOW");
+ok($off > -0.1 && $off < 2, "when it was said to be: $off s off");
+is(sql("SELECT staleness $WINDOW"), '0', 'and is fresh');
+late('st', 1);
+cmp_ok(sql("SELECT staleness $WINDOW"), '<', 0.2, 'what it stood still before that execution does not count again');
+sql("SELECT aion.advance_watermark('st', '2024-03-01 01:00:01'); SELECT aion.sync('st')");
+is(sql(q{SELECT event_watermark = '2024-03-01 01:00:01+00' AND stood_still BETWEEN 3e6 AND 30e6 FROM aion.stream_state WHERE stream = 'st'::regclass}), 't',
+	'what the watermark does not make up for stays on the clock');
+sql("SELECT aion.reset_watermark('st', '2024-03-01 01:00:00')");
+is(sql(q{SELECT stood_still FROM aion.stream_state WHERE stream = 'st'::regclass}), '0', 'until it is reset');
+
 # sliding, random, with kills
 sql("CREATE FOREIGN TABLE s (at timestamptz NOT NULL, k int) SERVER aion OPTIONS (event_time 'at', watermark 'manual', bucket_width '1 hour', allowed_lateness '10 hours');
 	CREATE TABLE s_all (at timestamptz, k int); SELECT aion.create_view('sv', 'SELECT count(*) AS n FROM s', aion.sliding('2 hours', '30 min'), staleness => 0.05)");

@@ -162,8 +162,9 @@ my %FUNCTIONS = (
 	'feed()' => [ 'feed()', '39P01' ],
 	'io_list()' => [ 'io_list()', 'ok' ],
 	'late_bound(bytea,double precision,double precision,timestamp with time zone,timestamp with time zone)' => [ 'late_bound(NULL, 0.9, 0.9, NULL, NULL)', 'ok' ],
-	'late_firing_due(bytea,double precision,timestamp with time zone,bigint,timestamp with time zone,timestamp with time zone,bigint,double precision,boolean,timestamp with time zone,timestamp with time zone)' =>
-	  [ 'late_firing_due(NULL, 0.1, now(), 1000, now(), now(), 3, 5, false, now(), now())', 'ok' ],
+	'lateness_clock(timestamp with time zone,bigint,timestamp with time zone)' => [ 'lateness_clock(now(), 0, now())', 'ok' ],
+	'late_firing_due(bytea,double precision,bigint,timestamp with time zone,timestamp with time zone,timestamp with time zone,timestamp with time zone,timestamp with time zone,bigint,double precision,boolean,timestamp with time zone,timestamp with time zone)' =>
+	  [ 'late_firing_due(NULL, 0.1, 1000, now(), now(), now(), now(), now(), 3, 5, false, now(), now())', 'ok' ],
 	'missed_windows(regclass,bigint,bigint,timestamp with time zone,timestamp with time zone,regclass[],bigint[],bigint[])' =>
 	  [ q{missed_windows('app.v', 1000, 1000, now(), now(), NULL, NULL, NULL)}, 'ok' ],
 	'pause_view(regclass)' => [ q{pause_view('app.v')}, $OWNER_OF_VIEW ],
