@@ -64,6 +64,9 @@ SELECT bi_try(format('SELECT aion.create_view(%L, %L, aion.tumbling(%L))', 'bi_b
 	'SELECT k FROM bi WHERE at > now() - interval ''1 day''', 'SELECT current_date AS d FROM bi', 'SELECT k, count(*) AS k FROM bi GROUP BY 1',
 	'SELECT count(*), count(k) FROM bi', 'SELECT k AS window_start FROM bi', 'SELECT k AS window_end FROM bi', 'SELECT k, v, FROM bi', 'SELECT sum(k) FROM bi',
 	'SELECT at FROM bi_view', 'SELECT 1 / 0 AS x']) s;
+CREATE FUNCTION bi_own(text) RETURNS text LANGUAGE sql RETURN upper($1);
+SELECT bi_try($$ SELECT aion.create_view('bi_bad', 'SELECT bi_own(k) AS k FROM bi', aion.tumbling('1 h')) $$);
+DROP FUNCTION bi_own;
 SELECT bi_try(s) FROM unnest(ARRAY[
 	$$ SELECT aion.create_view('bi', 'SELECT k FROM bi', aion.tumbling('1 h')) $$,
 	$$ SELECT aion.create_view('bi_plain', 'SELECT k FROM bi', aion.tumbling('1 h')) $$,

@@ -18,6 +18,11 @@ SELECT stream, watermark, event_watermark, events, late_events, expired_events, 
 SELECT view, results IS NOT NULL AS has_results, streams, window_spec, state, state_kind,
 	   on_time_firings, early_firings, late_firings, final_firings, last_error
   FROM aion.views WHERE view = 'inspect_v'::regclass;
+BEGIN;
+SELECT aion.alter_view('inspect_v', early => '1 minute', allowed_lateness => '3 days', staleness => 0.5, retain => '1 month');
+SELECT early, allowed_lateness, staleness, retain FROM aion.views WHERE view = 'inspect_v'::regclass;
+ROLLBACK;
+SELECT early, allowed_lateness, staleness, retain FROM aion.views WHERE view = 'inspect_v'::regclass;
 SELECT window_start, window_end, key, state, events, late_events, firings, last_fired_at IS NOT NULL AS fired,
 	   staleness, next_firing, error
   FROM aion.windows WHERE view = 'inspect_v'::regclass AND window_start >= '2024-03-01 10:00' ORDER BY 1;

@@ -109,6 +109,9 @@ SELECT aion.create_view('vc_bad', 'SELECT name FROM vc', aion.tumbling('1 h'));
 ROLLBACK;
 SELECT view FROM aion.view_def ORDER BY view::text;
 SELECT aion.drop_view('vc_bad');
+SELECT aion.drop_view(NULL);
+SELECT aion.pause_view(NULL);
+SELECT aion.resume_view(NULL);
 -- in the schema of the results, too
 SELECT aion.create_view('aion_results.vc_bar', 'SELECT k FROM vc', aion.tumbling('1 h'));
 SELECT definition, results FROM aion.view_def WHERE view = 'aion_results.vc_bar'::regclass;

@@ -84,18 +84,18 @@ COMMENT ON FUNCTION aion.alter_view(regclass, interval, interval, regrole, text[
 	'changes options of a continuous view; "reset" names those to be set back to their defaults';
 
 CREATE FUNCTION aion.drop_view(view regclass)
-	RETURNS void LANGUAGE C STRICT
+	RETURNS void LANGUAGE C
 	AS 'MODULE_PATHNAME', 'aion_drop_view';
 COMMENT ON FUNCTION aion.drop_view(regclass) IS 'drops a continuous view with its results, as DROP VIEW does';
 
 CREATE FUNCTION aion.pause_view(view regclass)
-	RETURNS void LANGUAGE C STRICT
+	RETURNS void LANGUAGE C
 	AS 'MODULE_PATHNAME', 'aion_pause_view';
 COMMENT ON FUNCTION aion.pause_view(regclass) IS
 	'stops computing windows of a continuous view; its events are kept';
 
 CREATE FUNCTION aion.resume_view(view regclass)
-	RETURNS void LANGUAGE C STRICT
+	RETURNS void LANGUAGE C
 	AS 'MODULE_PATHNAME', 'aion_resume_view';
 COMMENT ON FUNCTION aion.resume_view(regclass) IS
 	'goes on with a paused continuous view, beginning with what became due meanwhile';

@@ -95,7 +95,7 @@ CREATE VIEW aion.views WITH (security_barrier) AS
 		   coalesce(s.late_firings, 0) + f.late AS late_firings,
 		   coalesce(s.final_firings, 0) + f.final AS final_firings,
 		   CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN coalesce(e.error, CASE WHEN d.retain IS NOT NULL THEN s.removal_error END) END AS last_error,
-		   d.retain, s.results_removed_through
+		   d.early, d.allowed_lateness, d.staleness, d.retain, s.results_removed_through
 	  FROM aion.view_def d
 	  JOIN pg_catalog.pg_class c ON c.oid = d.view
 	  LEFT JOIN aion.view_state s ON s.view = d.view
@@ -120,6 +120,9 @@ COMMENT ON COLUMN aion.views.early_firings IS 'executions of windows that were n
 COMMENT ON COLUMN aion.views.late_firings IS 'later executions: for late events, or by aion.refresh()';
 COMMENT ON COLUMN aion.views.final_firings IS 'windows that became final, executed for it or not';
 COMMENT ON COLUMN aion.views.last_error IS 'of a window whose last execution failed, or of the last removal of results if that failed; shown to the owner';
+COMMENT ON COLUMN aion.views.early IS 'how often windows that are not complete are computed; null: never';
+COMMENT ON COLUMN aion.views.allowed_lateness IS 'of this view; null: the stream''s';
+COMMENT ON COLUMN aion.views.staleness IS 'bound of this view; null: aion.staleness';
 COMMENT ON COLUMN aion.views.retain IS 'how long after the end of their window results are kept, in event time; null: for ever';
 COMMENT ON COLUMN aion.views.results_removed_through IS 'results of windows that end here or before were removed; null: none were';
 GRANT SELECT ON aion.views TO PUBLIC;

@@ -15,6 +15,7 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
@@ -223,7 +224,7 @@ view_check_persistent(Oid definition)
 	table_close(pg_depend, AccessShareLock);
 }
 
-/* Does what the function returns depend on when the query runs, though it is declared stable? */
+/* Does what the function returns depend on when the query runs? Some of these are declared stable. */
 static bool
 is_clock_function(Oid function)
 {
@@ -232,6 +233,8 @@ is_clock_function(Oid function)
 		case F_NOW:
 		case F_TRANSACTION_TIMESTAMP:
 		case F_STATEMENT_TIMESTAMP:
+		case F_CLOCK_TIMESTAMP:
+		case F_TIMEOFDAY:
 		case F_AGE_TIMESTAMP:	/* with one argument: age of it today */
 		case F_AGE_TIMESTAMPTZ:
 		case F_AGE_XID:
@@ -262,7 +265,9 @@ check_function(Oid function, void *context)
 				 errmsg("volatile function %s must not be used in a continuous view",
 						format_procedure(function)),
 				 errdetail("A window may be computed again when late events arrive, and must then give the same answer for the same events."),
-				 is_clock ? errhint(USE_WINDOW_END_HINT) : 0));
+				 is_clock ? errhint(USE_WINDOW_END_HINT) :
+				 function >= FirstNormalObjectId ?
+				 errhint("Declare it STABLE or IMMUTABLE if it is; functions are volatile unless they say otherwise.") : 0));
 	return false;
 }
 

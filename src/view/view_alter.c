@@ -77,7 +77,8 @@ lock_own_view(FunctionCallInfo fcinfo, const char *function, LOCKMODE lockmode)
 		if (row == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("\"%s\" is not a continuous view", name)));
+					 errmsg("\"%s\" is not a continuous view", name),
+					 errhint("aion.views lists the continuous views.")));
 		if (!relation_ownercheck(view, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_VIEW, name);
 		if (pass == 0)

@@ -68,7 +68,7 @@ get_relation_argument(FunctionCallInfo fcinfo, int n, const char *what)
 	if (PG_ARGISNULL(n))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", what)));
+				 errmsg("argument \"%s\" must not be NULL", what)));
 	return PG_GETARG_OID(n);
 }
 
@@ -130,7 +130,8 @@ check_view_owner(Oid view)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 get_rel_name(view) == NULL ?
 				 errmsg("relation with OID %u does not exist", view) :
-				 errmsg("\"%s\" is not a continuous view", get_rel_name(view))));
+				 errmsg("\"%s\" is not a continuous view", get_rel_name(view)),
+				 errhint("aion.views lists the continuous views.")));
 	if (!owns_relation(view))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_VIEW, get_rel_name(view));
 }
@@ -195,19 +196,19 @@ check_transaction(const char *function, const char *table, Oid relid)
 
 /* A finite timestamp argument. */
 static EventTime
-get_time_argument(FunctionCallInfo fcinfo, int n)
+get_time_argument(FunctionCallInfo fcinfo, int n, const char *what)
 {
 	TimestampTz t;
 
 	if (PG_ARGISNULL(n))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("timestamp must not be null")));
+				 errmsg("argument \"%s\" must not be NULL", what)));
 	t = PG_GETARG_TIMESTAMPTZ(n);
 	if (TIMESTAMP_NOT_FINITE(t))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("timestamp must be finite")));
+				 errmsg("argument \"%s\" must be finite", what)));
 	return t;
 }
 
@@ -330,7 +331,7 @@ aion_refresh(PG_FUNCTION_ARGS)
 	request.relation = get_relation_argument(fcinfo, 0, "view");
 	request.one_window = !PG_ARGISNULL(1);
 	if (request.one_window)
-		request.time = get_time_argument(fcinfo, 1);
+		request.time = get_time_argument(fcinfo, 1, "window_start");
 	check_view_owner(request.relation);
 	check_transaction("aion.refresh()", "view_def", request.relation);
 	ask_scheduler(&request, timeout, true);
@@ -386,7 +387,7 @@ Datum
 aion_advance_watermark(PG_FUNCTION_ARGS)
 {
 	Oid			stream = get_relation_argument(fcinfo, 0, "stream");
-	EventTime	t = get_time_argument(fcinfo, 1);
+	EventTime	t = get_time_argument(fcinfo, 1, "ts");
 
 	check_stream_owner(stream);
 	control_require();
@@ -405,8 +406,8 @@ Datum
 aion_stage(PG_FUNCTION_ARGS)
 {
 	Oid			stream = get_relation_argument(fcinfo, 0, "stream");
-	EventTime	start = get_time_argument(fcinfo, 1);
-	EventTime	end = get_time_argument(fcinfo, 2);
+	EventTime	start = get_time_argument(fcinfo, 1, "start_time");
+	EventTime	end = get_time_argument(fcinfo, 2, "end_time");
 	int64		timeout = get_timeout_argument(fcinfo, 3);
 	StreamStorage storage;
 	int64		bytes;
@@ -439,7 +440,7 @@ aion_reset_watermark(PG_FUNCTION_ARGS)
 	int64		timeout = get_timeout_argument(fcinfo, 2);
 
 	request.relation = get_relation_argument(fcinfo, 0, "stream");
-	request.time = get_time_argument(fcinfo, 1);
+	request.time = get_time_argument(fcinfo, 1, "ts");
 	check_stream_owner(request.relation);
 	PreventCommandIfReadOnly("aion.reset_watermark()");
 	check_transaction("aion.reset_watermark()", "stream_def", request.relation);
@@ -474,7 +475,7 @@ get_ids_argument(FunctionCallInfo fcinfo, int *n)
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("ids must not be null")));
+				 errmsg("argument \"ids\" must not be NULL")));
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
 					  TYPALIGN_DOUBLE, &values, &nulls, n);
 	if (*n > READMIT_MOST)
@@ -488,7 +489,7 @@ get_ids_argument(FunctionCallInfo fcinfo, int *n)
 		if (nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("ids must not be null")));
+					 errmsg("argument \"ids\" must not be NULL")));
 		ids[i] = DatumGetInt64(values[i]);
 	}
 	qsort(ids, *n, sizeof(int64), compare_ids);

@@ -109,7 +109,7 @@ exact($_, 'p_s', "$_->{name} holds what was readmitted alone") for @views;
 
 # ---- refusals -----------------------------------------------------------------------------------------------------------
 
-like(error_of('SELECT aion.readmit(4, NULL)'), qr/22004.*ids must not be null/s, 'NULL is refused');
+like(error_of('SELECT aion.readmit(4, NULL)'), qr/22004.*argument "ids" must not be NULL/s, 'NULL is refused');
 is(error_of('SELECT aion.readmit(VARIADIC ARRAY[]::bigint[])'), '', 'no id at all is fine');
 like(error_of('SELECT aion.readmit(' . ids('s') . ', 999)'), qr/42704.*there is no set-aside event with id 999/s, 'an unknown id is refused, and the others with it');
 is(sql(q{SELECT count(*) FROM aion.expired WHERE stream = 's'::regclass}), '1', 'all or none');
