@@ -313,10 +313,10 @@ sub _of_the_steps
 	$sql =~ s/TABLE aion\.streams/SELECT stream, watermark, events, late_events, expired_events, event_watermark, bucket_width, durable FROM aion.streams/;
 	$sql =~ s/TABLE aion\.views/SELECT view, results, streams, definition, window_spec, state, on_time_firings, final_firings, retain FROM aion.views/;
 	$sql =~ s/TABLE aion\.expired/SELECT stream, event_time, event, reason, partial, lateness, windows FROM aion.expired/;
-	$sql =~ s/firings, last_fired_at, staleness, error/error/;
-	$sql =~ s/, early, on_time, late, final, last_fired_at/, on_time, final/;
+	$sql =~ s/firings, last_fired_at, staleness > 0, error/error/;
+	$sql =~ s/, early, on_time, late, final, last_fired_at, fired_clock, on_time_clock/, on_time, final/;
 	$sql =~ s/TABLE aion\.lateness/SELECT stream, late_events, round(effective_events::numeric, 6), p50, p90, p99, bound, state, reason FROM aion.lateness/;
-	$sql =~ s/last_event_at, //;
+	$sql =~ s/last_event_at, stood_still, //;
 	$sql =~ s/, evidence_time, expired_through//;
 	$sql =~ s/late_counts, late_arrivals, results_removed_through/1/;
 	return $sql if $sql !~ /aion\.stream_lateness|app\.noted|app\.cached/;
