@@ -55,6 +55,7 @@
 #include "utils/timestamp.h"
 
 #include "store/area.h"
+#include "store/codec.h"
 #include "time/eventtime.h"
 
 typedef uint64 AreaPtr;			/* byte offset in the area; 0 is no place */
@@ -139,6 +140,7 @@ typedef struct StagedBlock
 	int32		npages;
 	uint32		length;			/* bytes of the block */
 	int64		id;				/* of the block */
+	BlockColumns columns;		/* that the bytes have */
 	uint32		wants;			/* how many readers are still to come; under A1 */
 	uint32		anonymous;		/* of these, whoever they may be: staged ahead */
 	pg_atomic_uint32 pins;		/* those that are reading (A5) */
@@ -192,6 +194,8 @@ typedef struct StreamSlot
 	FullTransactionId clean_pending;	/* the same, once this transaction is known to have committed */
 	uint64		journal_writes;
 	FullTransactionId journal_writer;	/* latest transaction that wrote such a tuple */
+
+	pg_atomic_uint64 read_columns;	/* BlockColumns that executions have asked for; 0: none has yet */
 } StreamSlot;
 
 typedef struct AreaHeader

@@ -44,6 +44,7 @@ struct BlockSource
 	Snapshot	snapshot;
 	EventTime	first;
 	EventTime	last;
+	BlockColumns columns;		/* of the reader */
 	PBucketScan scan;
 	bool		scanning;
 	PBucketRow	row;			/* of the block at hand */
@@ -137,7 +138,7 @@ next_group(BlockSource *source, BlockRef *refs)
 
 		source->bytes_ahead += block->row.raw_bytes;
 		block->expected = true;
-		if (staged_want(source->slot, block->row.bucket, block->row.id, STAGED_READER))
+		if (staged_want(source->slot, block->row.bucket, block->row.id, STAGED_READER, source->columns))
 			continue;
 		refs[n].bucket = block->row.bucket;
 		refs[n].id = block->row.id;
@@ -173,7 +174,7 @@ ask_ahead(BlockSource *source)
 
 BlockSource *
 block_source_begin(const StreamStorage *storage, StreamSlot *slot, Snapshot snapshot,
-				   int64 low, int64 high, EventTime first, EventTime last, Size ahead)
+				   int64 low, int64 high, EventTime first, EventTime last, const Bitmapset *columns, Size ahead)
 {
 	BlockSource *source = palloc0(sizeof(BlockSource));
 
@@ -182,6 +183,7 @@ block_source_begin(const StreamStorage *storage, StreamSlot *slot, Snapshot snap
 	source->snapshot = snapshot;
 	source->first = first;
 	source->last = last;
+	source->columns = pbucket_columns(storage, columns);
 	pbucket_scan_begin(&source->scan, storage, snapshot, low, high);
 	source->scanning = true;
 	if (ahead > 0 && stage_hooks && slot)
@@ -191,6 +193,7 @@ block_source_begin(const StreamStorage *storage, StreamSlot *slot, Snapshot snap
 		source->callback.arg = source;
 		MemoryContextRegisterResetCallback(CurrentMemoryContext, &source->callback);
 		source->ahead = ahead;
+		staged_note_columns(slot, source->columns);
 		ask_ahead(source);
 	}
 	return source;
@@ -207,7 +210,7 @@ open_copy(BlockSource *source, PBucketReader *reader, bool expected)
 	if (source->slot == NULL)
 		return false;
 	old = MemoryContextSwitchTo(pbucket_reader_context(reader));
-	bytes = staged_read(source->slot, source->row.bucket, source->row.id, expected, &length);
+	bytes = staged_read(source->slot, source->row.bucket, source->row.id, source->columns, expected, &length);
 	MemoryContextSwitchTo(old);
 	if (bytes == NULL)
 		return false;

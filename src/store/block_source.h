@@ -25,12 +25,12 @@ typedef struct BlockSource BlockSource;
 /*
  * Blocks of buckets low..high inclusive that the snapshot shows and that may hold
  * events with first <= time < last. "ahead": bytes to be asked for ahead of the
- * reader; 0: nothing is to be staged. Allocates in the current context, which also ends what
+ * reader; 0: nothing is to be staged. "columns": those of the reader. Allocates in the current context, which also ends what
  * was asked for. AccessShareLock on the block table until the end of the transaction.
  */
 extern BlockSource *block_source_begin(const StreamStorage *storage, StreamSlot *slot, Snapshot snapshot,
 									   int64 low, int64 high, EventTime first, EventTime last,
-									   Size ahead);
+									   const Bitmapset *columns, Size ahead);
 
 /* Opens the next block in the reader; its row's header, or NULL at the end. */
 extern const PBucketRow *block_source_next(BlockSource *source, PBucketReader *reader);

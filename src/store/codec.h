@@ -100,6 +100,29 @@ extern CodecStatus block_compress(const void *data, size_t data_len,
 								  const CodecMemory *mem,
 								  void **block, size_t *len);
 
+/* ---- to a block of some columns ---- */
+
+/*
+ * Sets of columns, for blocks in memory: bit i is column i, the last bit all
+ * from there on.
+ */
+typedef uint64_t BlockColumns;
+
+#define BLOCK_COLUMNS_LAST	63
+#define BLOCK_COLUMNS_ALL	UINT64_MAX
+
+/* A block of len bytes that need not be in memory; fetch may not return at all. */
+typedef struct BlockSlices
+{
+	void		(*fetch) (void *arg, size_t from, size_t len, void *to);
+	void	   *arg;
+	size_t		len;
+} BlockSlices;
+
+extern CodecStatus block_project(const BlockSlices *slices, BlockColumns columns,
+								 const CodecMemory *mem,
+								 void **block, size_t *len);
+
 /* ---- reading ---- */
 
 /* Opened on a block that must stay in place and unchanged; owns nothing. */

@@ -98,7 +98,7 @@ find_column(const BlockDecoder *decoder, int col, StoredColumn *column)
 	column->lz4 = (entry[1] & COLUMN_LZ4) != 0;
 	column->stored_len = (size_t) get_number(entry + 8, 4);
 	column->body_len = (size_t) get_number(entry + 12, 4);
-	if (entry[0] > ENCODING_DELTA ||
+	if (entry[0] > ENCODING_OMITTED ||
 		(entry[1] & ~(COLUMN_HAS_NULLS | COLUMN_LZ4)) != 0 ||
 		offset > decoder->len || column->stored_len > decoder->len - offset ||
 		column->stored_len > BODY_MAX || column->body_len > BODY_MAX)

@@ -43,9 +43,13 @@
  *	 DELTA		the same, but a value is the one before it, the base for the
  *				first, + step * d, where r is d in zigzag: 0, -1, 1, -2, ...
  *
- * The last two take values of 2, 4 or 8 bytes for integers of this machine;
+ * RANGE and DELTA take values of 2, 4 or 8 bytes for integers of this machine;
  * sums wrap around.  CONSTANT, DICTIONARY, PLAIN and SHUFFLE take no view of
  * what the bytes mean.
+ *
+ * In memory, never in a file, there is one more (codec_project.c):
+ *
+ *	 OMITTED	nothing: what the column's values are is not known
  */
 #ifndef AION_CODEC_FORMAT_H
 #define AION_CODEC_FORMAT_H
@@ -70,7 +74,8 @@ typedef enum ColumnEncoding
 	ENCODING_PLAIN,
 	ENCODING_SHUFFLE,
 	ENCODING_RANGE,
-	ENCODING_DELTA
+	ENCODING_DELTA,
+	ENCODING_OMITTED
 } ColumnEncoding;
 
 /* One byte chooses among them. */

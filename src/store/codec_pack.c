@@ -374,6 +374,7 @@ column_pack(const ColumnData *column, const ColumnShape *shape,
 	switch (encoding)
 	{
 		case ENCODING_NULLS:
+		case ENCODING_OMITTED:
 			break;
 		case ENCODING_CONSTANT:
 			p = pack_bytes(p, column->values + shape->sample,

@@ -77,6 +77,7 @@ directory_slot(Oid journal, bool create, bool journal_is_new)
 		slot = &area_slots[i];
 		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 		memset(slot, 0, sizeof(StreamSlot));
+		pg_atomic_init_u64(&slot->read_columns, 0);
 		slot->database = MyDatabaseId;
 		slot->journal = journal;
 		slot->creator = GetTopFullTransactionIdIfAny();

@@ -198,7 +198,7 @@ event_scan_begin(const StreamStorage *storage, Snapshot snapshot, EventTime low,
 		PredicateLockRelation(scan->journal, snapshot);
 		if (low < high)
 			scan->blocks = block_source_begin(storage, scan->slot, snapshot, scan->low_bucket,
-											  scan->high_bucket, low, high, stage_ahead);
+											  scan->high_bucket, low, high, scan->columns, stage_ahead);
 	}
 	return scan;
 }

@@ -38,6 +38,12 @@
 
 #define PBUCKET_FEW_BLOCKS	4
 
+/* Columns of a smaller block are not worth being fetched one by one. */
+#define PROJECT_MIN_BYTES	(32 * 1024)
+
+/* What is fetched to begin with: the directory, as a rule. Not less than that of a chunk is read for less. */
+#define PROJECT_HEAD_BYTES	1024
+
 static void
 codec_check(CodecStatus status, const StreamStorage *storage)
 {
@@ -422,10 +428,11 @@ struct PBucketReader
 	BlockColumnDesc *descs;
 	int			nwanted;
 	int		   *wanted;			/* attribute numbers, from 0 */
+	BlockColumns columns;		/* the same */
 	MemoryContext context;		/* of the open block */
 	BlockDecoder decoder;
 	CodecMemory memory;
-	DecodedColumn *columns;		/* by attribute number; of wanted ones in the block */
+	DecodedColumn *decoded;		/* by attribute number; of wanted ones in the block */
 	int			ncolumns;		/* in the open block */
 	uint32		nrows;
 	uint32		next;
@@ -437,12 +444,13 @@ pbucket_reader_create(const StreamStorage *storage, Bitmapset *columns)
 	PBucketReader *reader = palloc0(sizeof(PBucketReader));
 
 	reader->storage = storage;
+	reader->columns = pbucket_columns(storage, columns);
 	reader->descs = column_descs(storage->stored);
 	reader->wanted = palloc(sizeof(int) * Max(storage->stored->natts, 1));
 	for (int i = 0; i < storage->stored->natts; i++)
 		if (columns == NULL || bms_is_member(i + 1, columns))
 			reader->wanted[reader->nwanted++] = i;
-	reader->columns = palloc0(sizeof(DecodedColumn) * Max(storage->stored->natts, 1));
+	reader->decoded = palloc0(sizeof(DecodedColumn) * Max(storage->stored->natts, 1));
 	reader->context = AllocSetContextCreate(CurrentMemoryContext, "aion block",
 											ALLOCSET_DEFAULT_SIZES);
 	reader->memory = block_memory(reader->context);
@@ -453,15 +461,93 @@ static void
 decode_column(PBucketReader *reader, int column)
 {
 	codec_check(block_decoder_column(&reader->decoder, column, &reader->descs[column],
-									 &reader->columns[column]),
+									 &reader->decoded[column]),
 				reader->storage);
 }
 
+/* Columns from BLOCK_COLUMNS_LAST on share a bit. */
+static BlockColumns
+column_bit(int column)
+{
+	return UINT64CONST(1) << Min(column, BLOCK_COLUMNS_LAST);
+}
+
+BlockColumns
+pbucket_columns(const StreamStorage *storage, const Bitmapset *columns)
+{
+	BlockColumns result = column_bit(storage->time_att - 1);
+	int			column = -1;
+
+	if (columns == NULL)
+		return BLOCK_COLUMNS_ALL;
+	while ((column = bms_next_member(columns, column)) >= 0)
+		result |= column_bit(column - 1);
+	return result;
+}
+
+/* A block out of line, of which parts are fetched. */
+typedef struct ToastedBlock
+{
+	struct varlena *data;
+	struct varlena *head;		/* its first bytes */
+} ToastedBlock;
+
+static void
+fetch_slice(void *arg, size_t from, size_t len, void *to)
+{
+	ToastedBlock *block = arg;
+	struct varlena *slice = block->head;
+
+	if (from + len > VARSIZE(slice) - VARHDRSZ)
+		slice = detoast_attr_slice(block->data, from, len);
+	else
+	{
+		memcpy(to, VARDATA(slice) + from, len);
+		return;
+	}
+	if (VARSIZE(slice) - VARHDRSZ != len)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("a block of an aion stream is shorter than it should be")));
+	memcpy(to, VARDATA(slice), len);
+	pfree(slice);
+}
+
+/* The columns of a block alone; NULL if it is better read as a whole, also where nothing can be made of it. */
+static char *
+read_columns(struct varlena *data, BlockColumns columns, Size *length)
+{
+	CodecMemory memory = block_memory(CurrentMemoryContext);
+	ToastedBlock block;
+	BlockSlices slices;
+	void	   *bytes;
+	size_t		size = 0;
+
+	/* compressed again: not by us */
+	if (!VARATT_IS_EXTERNAL_ONDISK(data) || toast_raw_datum_size(PointerGetDatum(data)) < PROJECT_MIN_BYTES ||
+		toast_datum_size(PointerGetDatum(data)) != toast_raw_datum_size(PointerGetDatum(data)) - VARHDRSZ)
+		return NULL;
+	block.data = data;
+	block.head = detoast_attr_slice(data, 0, PROJECT_HEAD_BYTES);
+	slices.fetch = fetch_slice;
+	slices.arg = &block;
+	slices.len = toast_raw_datum_size(PointerGetDatum(data)) - VARHDRSZ;
+	if (block_project(&slices, columns, &memory, &bytes, &size) != CODEC_OK)
+		bytes = NULL;
+	pfree(block.head);
+	*length = size;
+	return bytes;
+}
+
 char *
-pbucket_bytes(HeapTuple row, Size *length)
+pbucket_bytes(HeapTuple row, BlockColumns *columns, Size *length)
 {
 	struct varlena *data = (struct varlena *) ((char *) GETSTRUCT(row) + sizeof(PBucketRow));
+	char	   *part = *columns == BLOCK_COLUMNS_ALL ? NULL : read_columns(data, *columns, length);
 
+	if (part != NULL)
+		return part;
+	*columns = BLOCK_COLUMNS_ALL;
 	data = detoast_attr(data);
 	*length = VARSIZE(data) - VARHDRSZ;
 	return VARDATA(data);
@@ -479,8 +565,9 @@ void
 pbucket_reader_open(PBucketReader *reader, HeapTuple row)
 {
 	MemoryContext old = MemoryContextSwitchTo(pbucket_reader_context(reader));
+	BlockColumns columns = reader->columns;
 	Size		length;
-	char	   *bytes = pbucket_bytes(row, &length);
+	char	   *bytes = pbucket_bytes(row, &columns, &length);
 
 	MemoryContextSwitchTo(old);
 	pbucket_reader_open_bytes(reader, bytes, length);
@@ -515,7 +602,7 @@ pbucket_reader_next(PBucketReader *reader, TupleTableSlot *slot)
 	for (int i = 0; i < reader->nwanted; i++)
 	{
 		int			column = reader->wanted[i];
-		DecodedColumn *decoded = &reader->columns[column];
+		DecodedColumn *decoded = &reader->decoded[column];
 		Form_pg_attribute att = TupleDescAttr(stored, column);
 
 		if (column >= reader->ncolumns)

@@ -19,6 +19,7 @@
 #include "nodes/bitmapset.h"
 #include "utils/rel.h"
 
+#include "store/codec.h"
 #include "store/storage.h"
 
 typedef struct PBucketRow
@@ -42,8 +43,14 @@ typedef struct PBucketRow
 #define PBUCKET_BLOCK_EVENTS 8192
 #define PBUCKET_BLOCK_BYTES (1024 * 1024)
 
-/* The bytes of a block: in the row, or palloc'd. */
-extern char *pbucket_bytes(HeapTuple row, Size *length);
+/* The columns of a block that a reader of "columns" needs (numbers of stored attributes; NULL: all). */
+extern BlockColumns pbucket_columns(const StreamStorage *storage, const Bitmapset *columns);
+
+/*
+ * The bytes of a block that has at least *columns, in the row or palloc'd. If other columns take most of it, those
+ * are not read at all; *columns is set to what the block has.
+ */
+extern char *pbucket_bytes(HeapTuple row, BlockColumns *columns, Size *length);
 
 /* Writing: events of one bucket at a time. */
 typedef struct PBucketWriter PBucketWriter;

@@ -372,14 +372,15 @@ decompress(const Task *task)
 	void	   *block;
 	size_t		size = 0;
 	bool		exchanged = false;
+	BlockColumns columns = staged_columns(slot, task->bucket, task->id);
 
-	if (staged_wanted(slot, task->bucket, task->id))
-		data = staged_read(slot, task->bucket, task->id, false, &length);
+	if (columns != 0 && staged_wanted(slot, task->bucket, task->id, columns))
+		data = staged_read(slot, task->bucket, task->id, columns, false, &length);
 	if (data != NULL && block_decompress(data, length, &memory, &block, &size) == CODEC_OK &&
 		staged_room_decompressed(size))
 	{
 		DEBUG_POINT("serializer-ready");
-		exchanged = staged_exchange(slot, task->bucket, task->id, block, size);
+		exchanged = staged_exchange(slot, task->bucket, task->id, columns, block, size);
 	}
 	end_taken(0, exchanged ? size : 0);
 }

@@ -3,7 +3,8 @@
  *	  Staging: p-bucket blocks to shared memory.
  *
  * The p-bucket stays as it is: staging only reads, and what it has copied is
- * freed without a write. Whatever stops it leaves copies that are good. They are
+ * freed without a write. Whatever stops it leaves copies that are good. They have
+ * the columns that executions of the stream's views read, if there is more to a block, and are
  * as compressed as on disk; a serializer may decompress them before their readers come.
  */
 #include "postgres.h"
@@ -37,7 +38,7 @@ tell(StreamSlot *slot, const PBucketRow *header, int64 bytes, int64 events, Stag
 
 /* Copies the block of a row, unless there is a copy. */
 static StageResult
-stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, MemoryContext context,
+stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, BlockColumns columns, MemoryContext context,
 		  StageSink sink, void *arg)
 {
 	const PBucketRow *header = PBUCKET_ROW(row);
@@ -52,14 +53,14 @@ stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, MemoryContext co
 	 * A scan asks for blocks that have no copy. If this one has by now, it is somebody else's; the scan reads the
 	 * block itself if it is gone when its turn has come.
 	 */
-	if (reader == STAGED_READER && staged_wanted(slot, header->bucket, header->id))
+	if (reader == STAGED_READER && staged_wanted(slot, header->bucket, header->id, columns))
 		return sink(arg, 0, 0) ? STAGE_DONE : STAGE_STOPPED;
-	if (reader == STAGED_ANONYMOUS && staged_want(slot, header->bucket, header->id, reader))
+	if (reader == STAGED_ANONYMOUS && staged_want(slot, header->bucket, header->id, reader, columns))
 		return tell(slot, header, 0, 0, sink, arg);
 	old = MemoryContextSwitchTo(context);
-	bytes = pbucket_bytes(row, &length);
+	bytes = pbucket_bytes(row, &columns, &length);
 	DEBUG_POINT("stage-read");
-	room = staged_put(slot, header->bucket, header->id, reader, bytes, length);
+	room = staged_put(slot, header->bucket, header->id, reader, columns, bytes, length);
 	if (room)
 		serialize_decompress(slot, header->bucket, header->id, bytes, length);
 	MemoryContextSwitchTo(old);
@@ -100,7 +101,7 @@ stage_blocks(const StreamStorage *storage, const BlockRef *blocks, int n, StageS
 
 			/* not while the buffer is pinned: detoasting takes time */
 			ReleaseBuffer(buffer);
-			result = stage_row(slot, row, STAGED_READER, context, sink, arg);
+			result = stage_row(slot, row, STAGED_READER, staged_noted_columns(slot), context, sink, arg);
 			heap_freetuple(row);
 		}
 		else
@@ -112,7 +113,7 @@ stage_blocks(const StreamStorage *storage, const BlockRef *blocks, int n, StageS
 }
 
 StageResult
-stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 high,
+stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 high, bool whole,
 			StageSink sink, void *arg)
 {
 	StreamSlot *slot = directory_slot(storage->journal, true, false);
@@ -124,7 +125,8 @@ stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 hi
 
 	pbucket_scan_begin(&scan, storage, snapshot, low, high);
 	while (result == STAGE_DONE && (row = pbucket_scan_next(&scan)) != NULL)
-		result = stage_row(slot, row, STAGED_ANONYMOUS, context, sink, arg);
+		result = stage_row(slot, row, STAGED_ANONYMOUS, whole ? BLOCK_COLUMNS_ALL : staged_noted_columns(slot),
+						   context, sink, arg);
 	pbucket_scan_end(&scan);
 	MemoryContextDelete(context);
 	return result;

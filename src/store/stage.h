@@ -70,8 +70,8 @@ typedef enum StageResult
 extern StageResult stage_blocks(const StreamStorage *storage, const BlockRef *blocks, int n,
 								StageSink sink, void *arg);
 
-/* Stages all blocks of buckets low..high inclusive that the snapshot shows. */
-extern StageResult stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 high,
+/* Stages all blocks of buckets low..high inclusive that the snapshot shows: whole, or what executions read of them. */
+extern StageResult stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 high, bool whole,
 							   StageSink sink, void *arg);
 
 /*

@@ -39,6 +39,27 @@ find_block(StreamSlot *slot, int64 number, int64 id)
 	return index == AREA_NONE ? NULL : &area_staged[index];
 }
 
+static bool
+lacks(const StagedBlock *block, BlockColumns columns)
+{
+	return (columns & ~block->columns) != 0;
+}
+
+void
+staged_note_columns(StreamSlot *slot, BlockColumns columns)
+{
+	if ((columns & ~pg_atomic_read_u64(&slot->read_columns)) != 0)
+		(void) pg_atomic_fetch_or_u64(&slot->read_columns, columns);
+}
+
+BlockColumns
+staged_noted_columns(StreamSlot *slot)
+{
+	BlockColumns columns = pg_atomic_read_u64(&slot->read_columns);
+
+	return columns == 0 ? BLOCK_COLUMNS_ALL : columns;
+}
+
 /* Frees the copy that "link" points to. Under A1, exclusively; nobody is reading it. */
 static void
 free_block(MBucket *bucket, int32 *link)
@@ -66,12 +87,14 @@ free_if_unused(StreamSlot *slot, int64 number, int64 id)
 }
 
 bool
-staged_want(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader)
+staged_want(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader, BlockColumns columns)
 {
 	StagedBlock *block;
 
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	block = find_block(slot, bucket, id);
+	if (block && lacks(block, columns))
+		block = NULL;
 	if (block && reader == STAGED_READER && block->anonymous > 0)
 		block->anonymous--;
 	else if (block)
@@ -99,8 +122,9 @@ staged_unwant(StreamSlot *slot, int64 bucket, int64 id)
 }
 
 /*
- * Links a filled copy to its bucket; false: there is no entry to be had for the bucket, or somebody else has
- * made a copy meanwhile.
+ * Links a filled copy to its bucket. One that lacks some of its columns makes place for it, and leaves it those who were
+ * to come. False: there is no entry to be had for the bucket, or somebody else has made a copy meanwhile, or
+ * is reading the other one.
  */
 static bool
 link_block(StreamSlot *slot, int64 number, int32 index)
@@ -110,8 +134,20 @@ link_block(StreamSlot *slot, int64 number, int32 index)
 
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	bucket = directory_find_or_create(slot, number);
-	if (bucket && *find_link(bucket, area_staged[index].id) != AREA_NONE)
-		bucket = NULL;
+	if (bucket)
+	{
+		int32	   *link = find_link(bucket, area_staged[index].id);
+		StagedBlock *other = *link == AREA_NONE ? NULL : &area_staged[*link];
+
+		if (other && (!lacks(other, area_staged[index].columns) || pg_atomic_read_u32(&other->pins) > 0))
+			bucket = NULL;
+		else if (other)
+		{
+			area_staged[index].wants += other->wants;
+			area_staged[index].anonymous += other->anonymous;
+			free_block(bucket, link);
+		}
+	}
 	if (bucket)
 	{
 		area_staged[index].next = bucket->first_staged;
@@ -124,7 +160,7 @@ link_block(StreamSlot *slot, int64 number, int32 index)
 }
 
 bool
-staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
+staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader, BlockColumns columns,
 		   const char *data, uint32 length)
 {
 	int32		npages = area_pages_for(length);
@@ -132,7 +168,7 @@ staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
 	int32		first;
 	StagedBlock *block;
 
-	if (staged_want(slot, bucket, id, reader))
+	if (staged_want(slot, bucket, id, reader, columns))
 		return true;
 	/* what is above the high mark is for events that arrive */
 	if (!area_leaves_free(npages, 1 - aion_memory_high / 100.0))
@@ -146,6 +182,7 @@ staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
 	block->npages = npages;
 	block->length = length;
 	block->id = id;
+	block->columns = columns;
 	block->wants = 1;
 	block->anonymous = reader == STAGED_ANONYMOUS;
 	if (first != AREA_NONE)
@@ -160,18 +197,24 @@ staged_put(StreamSlot *slot, int64 bucket, int64 id, StagedReader reader,
 }
 
 char *
-staged_read(StreamSlot *slot, int64 bucket, int64 id, bool expected, uint32 *length)
+staged_read(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns, bool expected, uint32 *length)
 {
 	StagedBlock *block;
+	bool		fit;
 	char	   *data;
 
 	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
 	block = find_block(slot, bucket, id);
-	if (block)
+	fit = block != NULL && !lacks(block, columns);
+	if (fit)
 		pg_atomic_fetch_add_u32(&block->pins, 1);
 	LWLockRelease(area_stream_lock(slot));
-	if (block == NULL)
+	if (!fit)
+	{
+		if (block != NULL && expected)
+			staged_unwant(slot, bucket, id);
 		return NULL;
+	}
 
 	/* nothing in between may fail and leave the pin behind */
 	data = palloc_extended(Max(block->length, 1), MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
@@ -188,6 +231,19 @@ staged_read(StreamSlot *slot, int64 bucket, int64 id, bool expected, uint32 *len
 	return data;
 }
 
+BlockColumns
+staged_columns(StreamSlot *slot, int64 bucket, int64 id)
+{
+	StagedBlock *block;
+	BlockColumns columns;
+
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	block = find_block(slot, bucket, id);
+	columns = block == NULL ? 0 : block->columns;
+	LWLockRelease(area_stream_lock(slot));
+	return columns;
+}
+
 bool
 staged_room_decompressed(uint32 length)
 {
@@ -195,20 +251,20 @@ staged_room_decompressed(uint32 length)
 }
 
 bool
-staged_wanted(StreamSlot *slot, int64 bucket, int64 id)
+staged_wanted(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns)
 {
 	StagedBlock *block;
 	bool		wanted;
 
 	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
 	block = find_block(slot, bucket, id);
-	wanted = block != NULL && block->wants > 0;
+	wanted = block != NULL && !lacks(block, columns) && block->wants > 0;
 	LWLockRelease(area_stream_lock(slot));
 	return wanted;
 }
 
 bool
-staged_exchange(StreamSlot *slot, int64 number, int64 id, const char *data, uint32 length)
+staged_exchange(StreamSlot *slot, int64 number, int64 id, BlockColumns columns, const char *data, uint32 length)
 {
 	int32		npages = area_pages_for(length);
 	int32		pages = area_alloc_pages(npages);
@@ -221,7 +277,7 @@ staged_exchange(StreamSlot *slot, int64 number, int64 id, const char *data, uint
 
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	block = find_block(slot, number, id);
-	exchanged = block != NULL && block->wants > 0 && pg_atomic_read_u32(&block->pins) == 0;
+	exchanged = block != NULL && block->columns == columns && block->wants > 0 && pg_atomic_read_u32(&block->pins) == 0;
 	if (exchanged)
 	{
 		int32		former = block->first_page;

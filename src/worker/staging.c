@@ -196,7 +196,7 @@ serve(IORequest *request)
 							note_progress, request);
 	else
 		(void) stage_range(&info->storage, snapshot, request->low, request->high,
-						   note_progress_of_range, request);
+						   request->kind == IO_STAGE, note_progress_of_range, request);
 	PopActiveSnapshot();
 	UnregisterSnapshot(snapshot);
 }

@@ -228,6 +228,14 @@ bool
 same_table(const void *block, size_t len, const Table *table,
 		   CodecStatus *status)
 {
+	return same_columns(block, len, table, BLOCK_COLUMNS_ALL, status);
+}
+
+/* Does it hold exactly these of its columns? */
+bool
+same_columns(const void *block, size_t len, const Table *table,
+			 BlockColumns columns, CodecStatus *status)
+{
 	BlockDecoder decoder;
 	bool		same = true;
 
@@ -241,6 +249,12 @@ same_table(const void *block, size_t len, const Table *table,
 
 		*status = block_decoder_column(&decoder, col, &table->descs[col],
 									   &column);
+		if ((columns >> col & 1) == 0)
+		{
+			same = *status == CODEC_CORRUPT;
+			*status = CODEC_OK;
+			continue;
+		}
 		if (*status != CODEC_OK)
 			return false;
 		same = same_column(&column, table, col);

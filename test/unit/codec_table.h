@@ -64,5 +64,7 @@ extern void *encode_table(const Table *table, bool compress, size_t *len,
 						  CodecStatus *status);
 extern bool same_table(const void *block, size_t len, const Table *table,
 					   CodecStatus *status);
+extern bool same_columns(const void *block, size_t len, const Table *table,
+						 BlockColumns columns, CodecStatus *status);
 
 #endif							/* AION_CODEC_TABLE_H */

@@ -275,7 +275,7 @@ test_refused(void)
 									 "xyxyxyxyxyxyxy..", 16);
 	block = encode_table(&table, true, &len, &status);
 	ok(!is_plain(block, 1) && !all_refuse(block, len, CODEC_CORRUPT) &&
-	   refused_with(block, len, 0, 7) && refused_with(block, len, 1, 6) &&
+	   refused_with(block, len, 0, 8) && refused_with(block, len, 1, 6) &&
 	   refused_with(block, len, 1, 0) && refused_with(block, len, 7, 1) &&
 	   refused_with(block, len, 8, 255) && refused_with(block, len, 12, 0) &&
 	   refused_with(block, len, 13, 200) && refused_with(block, len, 15, 255),
