@@ -67,7 +67,7 @@ show_failure()
 			[ ! -f "$out/regression.diffs" ] || head -n 400 "$out/regression.diffs" ;;
 		tap | soak)
 			grep -vE '^\s*(ok|#)' "$2" | tail -n 60
-			grep -lE '^(not ok|\[[0-9:.]+\].* not ok|#   Failed)' "$out"/tmp_check/log/regress_log_* 2>/dev/null | while read -r file; do
+			grep -lE 'not ok|Looks like you' "$out"/tmp_check/log/regress_log_* 2>/dev/null | while read -r file; do
 				say "-- end of $(basename "$file")"
 				tail -n 60 "$file"
 			done ;;
@@ -152,16 +152,18 @@ suite_isolation()
 	pg_regress isolation isolation/pg_isolation_regress 900 --inputdir="$TREE/test" --load-extension=aion $tests
 }
 
-# TAP tests in a folder below test/, each of which starts servers of its own.
+# TAP tests in a folder below test/, each of which starts servers of its own. The server's modules put logs and data where
+# TESTDIR says before 16, and where the other two do from then on.
 prove_tests()
 {
-	local suite=$1 folder=$2 limit=$3 tests
+	local suite=$1 folder=$2 limit=$3 out=$WORK/results/$1 tests
 	tests=$(printf "$folder/%s.pl " $(test_names "test/$folder" pl))
 	[ "$tests" != "$folder/.pl " ] || { echo "nothing to run"; return; }
-	as_server mkdir -p "$WORK/results/$suite"
+	as_server mkdir -p "$out"
 	cd "$TREE/test"
 	limited "$limit" env PATH="$PG_BIN:$PATH" PG_CONFIG="$PG_CONFIG" PG_REGRESS="$PGXS_DIR/test/regress/pg_regress" PGPORT=65432 \
-		TESTDIR="$WORK/results/$suite" prove --verbose -I "$PGXS_DIR/test/perl" -I t ${PROVE_FLAGS:-} $tests
+		TESTDIR="$out" TESTDATADIR="$out/tmp_check" TESTLOGDIR="$out/tmp_check/log" \
+		prove --verbose -I "$PGXS_DIR/test/perl" -I t ${PROVE_FLAGS:-} $tests
 }
 
 suite_tap() { prove_tests tap t 3600; }
