@@ -14,12 +14,11 @@ my $old_server = $ENV{AION_OLD_SERVER};
 # also for what pg_upgrade starts
 $ENV{LD_LIBRARY_PATH} = "$old_server/lib" if $old_server;
 my $conf = "aion.late_interval = '20ms'\nmax_worker_processes = 32";
-my @init = ('--locale', 'C', '--encoding', 'UTF8');
+# what is the default depends on the version, and both must have the same
+my @init = (extra => [ '--locale', 'C', '--encoding', 'UTF8', '--data-checksums' ]);
 
-my ($major) = `postgres --version` =~ / (\d+)/;
-my $old = new_node('old', conf => $conf, start => 0, init => [ extra => [@init] ], cluster => $old_server ? [ install_path => $old_server ] : []);
-# from 18 on checksums are the default
-my $new = new_node('new', conf => $conf, start => 0, init => [ extra => [ @init, $major >= 18 ? '--no-data-checksums' : () ] ]);
+my $old = new_node('old', conf => $conf, start => 0, init => [@init], cluster => $old_server ? [ install_path => $old_server ] : []);
+my $new = new_node('new', conf => $conf, start => 0, init => [@init]);
 note('from ' . $old->pg_version . ' to ' . $new->pg_version);
 
 sub same
