@@ -132,17 +132,17 @@ sub _run
 	my ($node, $db, @statements) = @_;
 	for my $statement (@statements)
 	{
+		# what is learnt of lateness depends on what is accounted for together
 		$node->safe_psql($db, $statement);
-		# a lateness that is learnt depends on what is accounted for together
-		sync($node, $db, 'app.learnt') if $statement =~ /app\.learnt/;
+		sync($node, $db);
 	}
 	return;
 }
 
 sub sync
 {
-	my ($node, $db, $stream) = @_;
-	$node->safe_psql($db, qq{SET client_min_messages = error; SELECT aion.sync('$stream', late => true)});
+	my ($node, $db) = @_;
+	$node->safe_psql($db, join('; ', 'SET client_min_messages = error', map { "SELECT aion.sync('$_', late => true)" } streams()));
 	return;
 }
 
@@ -150,7 +150,7 @@ sub sync
 sub settle
 {
 	my ($node, $db) = @_;
-	sync($node, $db, $_) for streams();
+	sync($node, $db);
 	# what is due to go, goes a little later: events, windows, results
 	$node->poll_query_until($db, q{
 		SELECT count(*) = 0 FROM "Odd.schema"."Strange ""name" WHERE at < (SELECT event_watermark - interval '10 min' FROM aion.streams
@@ -189,11 +189,9 @@ sub create
 		_kinds(1, 300, '08:00', '20 s'),
 		"ALTER FOREIGN TABLE app.kinds ADD COLUMN later int DEFAULT 42",
 		"SELECT aion.advance_watermark('app.kinds', '$day 09:30+00')",
-		"SELECT aion.sync('app.kinds')",
 		"SELECT aion.destage('app.kinds')",
 		_kinds(301, 400, '08:10', '7 s', '1'),	# late, to stay in the journal
 		_kinds(401, 700, '09:20', '13 s', 'g'),
-		"SELECT aion.sync('app.kinds', late => true)",
 		"SELECT aion.pause_view('app.resting')",
 
 		_simple('app.learnt', 'g % 3', 1, 2000, '08:00+00', '1.7 s'),
@@ -202,7 +200,6 @@ sub create
 
 		_simple('"Odd.schema"."Strange ""name"', 'g % 3', 1, 300, '08:00+00', '30 s'),
 		"SELECT aion.advance_watermark('\"Odd.schema\".\"Strange \"\"name\"', '$day 10:00+00')",
-		"SELECT aion.sync('\"Odd.schema\".\"Strange \"\"name\"', late => true)",
 		# all too late; too late for one of two views; one ahead of the clock
 		_simple('"Odd.schema"."Strange ""name"', '1', 301, 310, '08:00+00', '30 s'),
 		_simple('"Odd.schema"."Strange ""name"', '2', 311, 330, '09:46+00', '20 s'),
@@ -210,7 +207,6 @@ sub create
 
 		"INSERT INTO app.slow SELECT g, 1, g, 'low', timestamptz '$day 08:00+00' + g * interval '30 s' FROM generate_series(1, 100) g",
 		"SELECT aion.advance_watermark('app.slow', '$day 09:00+00')",
-		"SELECT aion.sync('app.slow', late => true)",
 		"INSERT INTO app.slow SELECT g, 1, g, 'high', timestamptz '$day 08:00+00' + g * interval '3 s' FROM generate_series(101, 150) g",
 
 		_simple('app.fleeting', '1', 1, 100, '08:00+00', '30 s'),
@@ -234,7 +230,6 @@ sub go_on
 	my $day = DAY;
 	_run($node, $db,
 		_kinds(1001, 1100, '08:30', '11 s', '2'),
-		"SELECT aion.sync('app.kinds', late => true)",
 		"SELECT aion.resume_view('app.resting')",
 		_kinds(1101, 1200, '10:00', '11 s', '3'),
 		"SELECT aion.advance_watermark('app.kinds', '$day 10:40+00')",
@@ -242,7 +237,6 @@ sub go_on
 		"SELECT aion.advance_watermark('app.learnt', '$day 08:50+00')",
 		_simple('"Odd.schema"."Strange ""name"', 'g % 3', 1001, 1200, '09:50+00', '30 s'),
 		"SELECT aion.advance_watermark('\"Odd.schema\".\"Strange \"\"name\"', '$day 11:00+00')",
-		"SELECT aion.sync('\"Odd.schema\".\"Strange \"\"name\"', late => true)",
 		q{SELECT aion.readmit(VARIADIC (SELECT array_agg(id ORDER BY id) FROM aion.expired WHERE stream = 'app.slow'::regclass))},
 		_simple('app.fleeting', '1', 101, 150, '08:32+00', '30 s'),
 		"SELECT aion.advance_watermark('app.fleeting', '$day 09:00+00')",
