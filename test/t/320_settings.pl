@@ -122,7 +122,7 @@ my @hostile = (
 	'row_security = off', "search_path = 'evil, nowhere'", "TimeZone = 'America/New_York'", "DateStyle = 'German, DMY'", "IntervalStyle = 'sql_standard'",
 	'extra_float_digits = -15', 'bytea_output = escape', 'session_replication_role = replica', 'synchronous_commit = off', "work_mem = '64kB'",
 	'enable_seqscan = off', 'enable_hashagg = off', 'enable_sort = off', 'enable_indexscan = off', "default_tablespace = 'evil'", 'client_min_messages = error',
-	'check_function_bodies = off', "session_preload_libraries = 'no_such_library'", "local_preload_libraries = 'no_such_library'", 'role = evil', q{log_statement = 'all'}, 'array_nulls = off',
+	'check_function_bodies = off', "session_preload_libraries = 'no_such_library'", "local_preload_libraries = 'no_such_library'", 'role = evil', 'session_authorization = evil', q{log_statement = 'all'}, 'array_nulls = off',
 	"default_text_search_config = 'pg_catalog.german'", 'quote_all_identifiers = on', "xmloption = document", 'xmlbinary = hex', 'transform_null_equals = on',
 	'standard_conforming_strings = off', 'exit_on_error = on', 'log_min_messages = warning', "plan_cache_mode = 'force_generic_plan'",
 	'vacuum_cost_delay = 100', 'track_activities = off', 'track_counts = off', 'temp_file_limit = 0', 'default_table_access_method = heap', "default_toast_compression = pglz",
@@ -133,15 +133,15 @@ for my $newer (q{transaction_timeout = '1ms'}, q{restrict_nonsystem_relation_kin
 	my ($name) = $newer =~ /^(\w+)/;
 	push @hostile, $newer if sql("SELECT count(*) FROM pg_settings WHERE name = '$name'") || ($name =~ /^restrict/ && sql("SELECT current_setting('$name', true) IS NOT NULL") eq 't');
 }
-# before 17 it takes background workers along, and not the sessions of this test
-push @hostile, 'session_authorization = evil' if sql('SHOW server_version_num') < 170000;
 my %names = map { /^(\w+)/ ? ($1 => 1) : () } @hostile;
 
 # What a session sets to be as usual again; the hostile ones strike with its first statement, if they can.
-my $usual = 'SET ROLE none; ' . join(' ', map { "SET $_;" } 'statement_timeout = 0', 'idle_session_timeout = 0', 'lock_timeout = 0', 'idle_in_transaction_session_timeout = 0',
+my $usual = "SET SESSION AUTHORIZATION $superuser; SET ROLE none; " . join(' ', map { "SET $_;" } 'statement_timeout = 0', 'idle_session_timeout = 0', 'lock_timeout = 0', 'idle_in_transaction_session_timeout = 0',
 	'default_transaction_read_only = off', 'default_transaction_deferrable = off', q{default_transaction_isolation = 'read committed'}, 'search_path = public', q{TimeZone = 'UTC'},
 	q{DateStyle = 'ISO, MDY'}, q{IntervalStyle = 'postgres'}, 'extra_float_digits = 1', 'bytea_output = hex', 'temp_file_limit = -1', q{default_tablespace = ''}, 'array_nulls = on', 'quote_all_identifiers = off',
-	'standard_conforming_strings = on', 'transform_null_equals = off', q{xmloption = content}, q{xmlbinary = base64}, q{default_text_search_config = 'pg_catalog.english'}, 'row_security = on', 'exit_on_error = off');
+	'standard_conforming_strings = on', 'transform_null_equals = off', q{xmloption = content}, q{xmlbinary = base64}, q{default_text_search_config = 'pg_catalog.english'}, 'row_security = on', 'exit_on_error = off',
+	# parallel workers begin under the hostile ones
+	'max_parallel_workers_per_gather = 0');
 $usual .= ' SET transaction_timeout = 0;' if $names{transaction_timeout};
 $usual .= q{ SET restrict_nonsystem_relation_kind = '';} if $names{restrict_nonsystem_relation_kind};
 
