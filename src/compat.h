@@ -111,8 +111,5 @@ compat_vacuum_params_init(VacuumParams *params)
 #define relation_ownercheck(relid, role) object_ownercheck(RelationRelationId, relid, role)
 #endif
 
-/* 18: heap_insert() insists on a snapshot wherever there is a TOAST table, used or not. */
-#define HEAP_INSERT_NEEDS_SNAPSHOT (PG_VERSION_NUM >= 180000)
-
 #endif							/* AION_COMPAT_H */
 

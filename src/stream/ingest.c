@@ -25,13 +25,13 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/lmgr.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/relcache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "compat.h"
 #include "debug_point.h"
 #include "store/event.h"
 #include "store/journal.h"
@@ -267,6 +267,17 @@ batch_merge_commands(Batch *batch)
 	}
 }
 
+/* Such a server insists on a snapshot wherever there is a TOAST table, used or not. */
+static bool
+server_has_assertions(void)
+{
+	static int	known = -1;
+
+	if (known < 0)
+		known = strcmp(GetConfigOption("debug_assertions", false, false), "on") == 0;
+	return known;
+}
+
 /*
  * Writes a batch out under the current (sub)transaction. A journal that this
  * transaction has dropped takes nothing any more. This is a part of every commit
@@ -278,7 +289,7 @@ batch_flush(StreamWrites *writes, Batch *batch, bool final)
 	MemoryContext old;
 	JournalRun *runs;
 	int			n = 0;
-	bool		needs_snapshot = HEAP_INSERT_NEEDS_SNAPSHOT;
+	bool		needs_snapshot = server_has_assertions();
 	Relation	journal;
 
 	if (batch->nruns == 0)
