@@ -34,6 +34,7 @@
 #include "store/codec.h"
 #include "store/event.h"
 #include "store/pbucket.h"
+#include "store/plain_index.h"
 #include "store/yield.h"
 
 #define PBUCKET_FEW_BLOCKS	4
@@ -122,7 +123,7 @@ pbucket_writer_begin(const StreamStorage *storage)
 	writer->block_context = AllocSetContextCreate(CurrentMemoryContext, "aion block",
 												  ALLOCSET_DEFAULT_SIZES);
 	writer->blocks = table_open(storage->blocks, RowExclusiveLock);
-	writer->indexes = CatalogOpenIndexes(writer->blocks);
+	writer->indexes = plain_indexes_open(writer->blocks);
 	writer->layout = event_layout(storage);
 	writer->memory = block_memory(CurrentMemoryContext);
 	writer->encoder = block_encoder_create(storage->stored->natts, column_descs(storage->stored),

@@ -37,6 +37,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "store/plain_index.h"
 #include "stream/extension.h"
 #include "stream/stream.h"
 #include "view/view_internal.h"
@@ -230,8 +231,10 @@ void
 view_row_insert(const ViewRow *row)
 {
 	Relation	rel = table_open(extension_relation("view_def"), RowExclusiveLock);
+	CatalogIndexState indexes = plain_indexes_open(rel);
 
-	CatalogTupleInsert(rel, tuple_from_row(row, RelationGetDescr(rel)));
+	CatalogTupleInsertWithInfo(rel, tuple_from_row(row, RelationGetDescr(rel)), indexes);
+	CatalogCloseIndexes(indexes);
 	table_close(rel, NoLock);
 	CommandCounterIncrement();
 }
@@ -241,6 +244,7 @@ void
 view_row_update(const ViewRow *row)
 {
 	ExtensionScan scan;
+	CatalogIndexState indexes;
 	HeapTuple	old = NULL;
 	HeapTuple	new;
 
@@ -250,7 +254,9 @@ view_row_update(const ViewRow *row)
 	if (!HeapTupleIsValid(old))
 		elog(ERROR, "aion.view_def has no row of view %u", row->view);
 	new = tuple_from_row(row, RelationGetDescr(scan.rel));
-	CatalogTupleUpdate(scan.rel, &old->t_self, new);
+	indexes = plain_indexes_open(scan.rel);
+	CatalogTupleUpdateWithInfo(scan.rel, &old->t_self, new, indexes);
+	CatalogCloseIndexes(indexes);
 	extension_scan_end(&scan);
 	CommandCounterIncrement();
 }
