@@ -45,14 +45,12 @@ CREATE TABLE aion.stream_def (
 );
 COMMENT ON TABLE aion.stream_def IS 'storage of each stream that has some';
 
-/* What accounting decided. Written by the scheduler alone, but for TRUNCATE. */
+/* What accounting decided. Written by the scheduler alone, but for TRUNCATE. Sessions read columns by number: new ones come last. */
 CREATE TABLE aion.stream_state (
 	stream		regclass PRIMARY KEY,
 	accounted	pg_snapshot NOT NULL,	-- what is visible in it is accounted for
 	watermark	timestamptz,			-- W
 	event_watermark timestamptz,		-- W_e, the part that idle time did not move
-	stood_still	bigint NOT NULL DEFAULT 0,	-- microseconds that W_e stood still before it moved last, as far as it did not make up for them
-	stands_still_from timestamptz,		-- from here on it stands still again; may be yet to come
 	last_window_end timestamptz,		-- end of the last window that held an event
 	events		bigint NOT NULL DEFAULT 0,
 	late_events bigint NOT NULL DEFAULT 0,
@@ -60,7 +58,10 @@ CREATE TABLE aion.stream_state (
 	last_event_at timestamptz,			-- when an event was last accounted for
 	purged_time timestamptz,			-- greatest event time among purged events
 	evidence_time timestamptz,			-- at this time or later lie 100 events, those ahead of the clock not counted
-	expired_through timestamptz			-- under allowed_lateness 'auto', windows without a row that end here or before take in no event
+	expired_through timestamptz,		-- under allowed_lateness 'auto', windows without a row that end here or before take in no event
+	/* the lateness clock: W_e, and how long it stood still */
+	stood_still	bigint NOT NULL DEFAULT 0,	-- microseconds before it moved last, as far as it did not make up for them
+	stands_still_from timestamptz		-- from here on it stands still again; may be yet to come
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE aion.stream_state IS 'accounting state of each stream';
 
