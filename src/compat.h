@@ -12,6 +12,7 @@
 #include "nodes/parsenodes.h"
 #include "optimizer/pathnode.h"
 #include "storage/lock.h"
+#include "utils/guc_tables.h"
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"				/* 16: split off postgres.h */
 #endif
@@ -63,6 +64,20 @@ attribute_is_not_null(TupleDesc desc, int i)
 /* 16: whether VACUUM does the table itself is an option. */
 #if PG_VERSION_NUM < 160000
 #define VACOPT_PROCESS_MAIN 0
+#endif
+
+/* 16: finds a parameter by its name. */
+#if PG_VERSION_NUM < 160000
+static inline struct config_generic *
+find_option(const char *name, bool create_placeholders, bool skip_errors, int elevel)
+{
+	struct config_generic **all = get_guc_variables();
+
+	for (int i = 0; i < GetNumConfigOptions(); i++)
+		if (strcmp(all[i]->name, name) == 0)
+			return all[i];
+	return NULL;
+}
 #endif
 
 /* 18: eager freezing has a parameter of VACUUM; what is zero otherwise stands for "none". */

@@ -34,6 +34,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "compat.h"
 #include "store/serialize.h"
 #include "worker/control.h"
 #include "worker/control_internal.h"
@@ -438,6 +439,28 @@ pin_settings(WorkerRole role)
 }
 
 /*
+ * A view's query runs in a worker, with its owner's code in it. What that sets is undone afterwards, unless it has ended
+ * the process before, and with it, where the scheduler executes windows itself, the work for everybody else. So in a
+ * worker settings that make an error or a time-out fatal are for superusers.
+ */
+static void
+reserve_fatal_settings(void)
+{
+	static const char *const settings[] = {
+		"exit_on_error",
+		"transaction_timeout",	/* from 17 on */
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+	{
+		struct config_generic *setting = find_option(settings[i], false, true, ERROR);
+
+		if (setting != NULL)
+			setting->context = PGC_SUSET;
+	}
+}
+
+/*
  * A turn of a worker allocates some MB and frees them. Left alone, malloc gives that back to the
  * system each time, and the next turn begins with a page fault for each 4 kB.
  */
@@ -463,6 +486,7 @@ worker_begin(WorkerRole role, Datum main_arg)
 	on_shmem_exit(leave, (Datum) 0);
 
 	pin_settings(role);
+	reserve_fatal_settings();
 	/* The launcher decides which databases are served; one that has just been closed to connections is left quietly. */
 	BackgroundWorkerInitializeConnectionByOid(my_slot->database, InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
 	/* which ALTER DATABASE ... SET session_authorization has changed */

@@ -165,6 +165,22 @@ is(sql(q{SELECT state, error FROM aion.windows WHERE view = 'eve.w'::regclass}),
 	'failed|aion.sync() cannot be called while a continuous view is executed', 'a query cannot wait for its own worker');
 as('eve', q{SELECT aion.drop_view('eve.w')});
 
+# a function that would end the process that runs it, which serves others as well
+for my $setting ('exit_on_error', sql('SHOW server_version_num') >= 170000 ? 'transaction_timeout' : ())
+{
+	as('eve', qq{
+		CREATE FUNCTION eve.die(int) RETURNS int LANGUAGE plpgsql STABLE AS \$\$
+			BEGIN PERFORM set_config('$setting', '1', false), pg_sleep(0.1); RAISE 'to be fatal'; END \$\$;
+		SELECT aion.create_view('eve.w', 'SELECT max(eve.die(v)) AS m FROM dave.s', aion.tumbling('1 hour'));
+	});
+	as('dave', q{INSERT INTO dave.s VALUES (1, 10, '2024-03-01 16:20')});
+	sql(q{SELECT aion.sync('dave.s')});
+	sql(q{SELECT aion.refresh('eve.w')});
+	is(sql(q{SELECT DISTINCT state, error FROM aion.windows WHERE view = 'eve.w'::regclass}),
+		qq{failed|permission denied to set parameter "$setting"}, "a query cannot end its worker by $setting");
+	as('eve', q{SELECT aion.drop_view('eve.w'); DROP FUNCTION eve.die(int)});
+}
+
 # a column that was added after events: workers know what these show, and do not ask the domain
 as('eve', q{
 	CREATE FOREIGN TABLE eve.a (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark 'manual');
