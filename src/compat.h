@@ -9,6 +9,7 @@
 #include "postgres.h"
 #include "access/tupdesc.h"
 #include "commands/vacuum.h"
+#include "executor/executor.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/pathnode.h"
 #include "storage/lock.h"
@@ -64,6 +65,12 @@ attribute_is_not_null(TupleDesc desc, int i)
 /* 16: whether VACUUM does the table itself is an option. */
 #if PG_VERSION_NUM < 160000
 #define VACOPT_PROCESS_MAIN 0
+#endif
+
+/* 16: indexes that only summarize can be told apart. */
+#if PG_VERSION_NUM < 160000
+#define ExecInsertIndexTuples(rel_info, slot, estate, update, no_dup_error, conflict, arbiters, summarizing) \
+	ExecInsertIndexTuples(rel_info, slot, estate, update, no_dup_error, conflict, arbiters)
 #endif
 
 /* 16: finds a parameter by its name. */

@@ -23,6 +23,7 @@
 #include "debug_point.h"
 #include "store/area.h"
 #include "store/directory.h"
+#include "store/index_entries.h"
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
 
@@ -97,9 +98,9 @@ insert_slots(Relation journal)
 	return slots;
 }
 
-/* Inserts tuples of one command; sets their t_self. */
+/* Inserts tuples of one command into the table alone; sets their t_self. */
 static void
-insert_tuples(Relation journal, HeapTuple *tuples, int n, CommandId command)
+insert_into_heap(Relation journal, HeapTuple *tuples, int n, CommandId command)
 {
 	TupleTableSlot **slots;
 
@@ -118,6 +119,21 @@ insert_tuples(Relation journal, HeapTuple *tuples, int n, CommandId command)
 		tuples[i]->t_self = slots[i]->tts_tid;
 		ExecClearTuple(slots[i]);
 	}
+}
+
+/* Inserts tuples of one command; sets their t_self. */
+static void
+insert_tuples(Relation journal, HeapTuple *tuples, int n, CommandId command)
+{
+	IndexEntries *entries;
+
+	insert_into_heap(journal, tuples, n, command);
+	if (!journal->rd_rel->relhasindex)
+		return;
+	entries = index_entries_begin(journal);
+	for (int i = 0; i < n; i++)
+		index_entries_add(entries, tuples[i]);
+	index_entries_end(entries);
 }
 
 static void

@@ -14,7 +14,6 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "access/tupmacs.h"
-#include "catalog/indexing.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_opclass.h"
 #include "miscadmin.h"
@@ -33,8 +32,8 @@
 #include "store/block_output.h"
 #include "store/codec.h"
 #include "store/event.h"
+#include "store/index_entries.h"
 #include "store/pbucket.h"
-#include "store/plain_index.h"
 #include "store/yield.h"
 
 #define PBUCKET_FEW_BLOCKS	4
@@ -98,7 +97,7 @@ struct PBucketWriter
 {
 	const StreamStorage *storage;
 	Relation	blocks;
-	CatalogIndexState indexes;
+	IndexEntries *indexes;
 	EventLayout *layout;
 	BlockEncoder *encoder;
 	BlockOutput *output;		/* from the encoder to the table */
@@ -123,7 +122,7 @@ pbucket_writer_begin(const StreamStorage *storage)
 	writer->block_context = AllocSetContextCreate(CurrentMemoryContext, "aion block",
 												  ALLOCSET_DEFAULT_SIZES);
 	writer->blocks = table_open(storage->blocks, RowExclusiveLock);
-	writer->indexes = plain_indexes_open(writer->blocks);
+	writer->indexes = index_entries_begin(writer->blocks);
 	writer->layout = event_layout(storage);
 	writer->memory = block_memory(CurrentMemoryContext);
 	writer->encoder = block_encoder_create(storage->stored->natts, column_descs(storage->stored),
@@ -163,7 +162,8 @@ insert_block(PBucketWriter *writer, const BlockOutputRow *row, bytea *data)
 	values[5] = Int32GetDatum(row->raw_bytes);
 	values[6] = PointerGetDatum(data);
 	tuple = heap_form_tuple(RelationGetDescr(writer->blocks), values, isnull);
-	CatalogTupleInsertWithInfo(writer->blocks, tuple, writer->indexes);
+	simple_heap_insert(writer->blocks, tuple);
+	index_entries_add(writer->indexes, tuple);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(writer->block_context);
 	writer->written += row->nevents;
@@ -273,7 +273,7 @@ pbucket_writer_end(PBucketWriter *writer)
 	written = writer->written;
 	block_output_end(writer->output);
 	block_encoder_destroy(writer->encoder);
-	CatalogCloseIndexes(writer->indexes);
+	index_entries_end(writer->indexes);
 	table_close(writer->blocks, NoLock);
 	MemoryContextDelete(writer->block_context);
 	pfree(writer);

@@ -37,9 +37,9 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#include "store/plain_index.h"
 #include "stream/extension.h"
 #include "stream/stream.h"
+#include "view/plain_index.h"
 #include "view/view_internal.h"
 
 /*

@@ -11,7 +11,7 @@
 #include "nodes/execnodes.h"
 #include "utils/rel.h"
 
-#include "store/plain_index.h"
+#include "view/plain_index.h"
 
 /* See plain_index.h. */
 CatalogIndexState
