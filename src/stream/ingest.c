@@ -307,11 +307,11 @@ batch_flush(StreamWrites *writes, Batch *batch, bool final)
 	runs = palloc(sizeof(JournalRun) * batch->nruns);
 	for (PendingRun *run = batch->first; run; run = run->next)
 	{
-		/* a large event goes to the journal's TOAST table, which takes one */
+		/* a large event goes to the journal's TOAST table, which takes a snapshot */
 		needs_snapshot |= run->run.length > JOURNAL_RUN_MAX;
 		runs[n++] = run->run;
 	}
-	/* so may an index that somebody has made on it */
+	/* so may the functions of an index that somebody has made on it */
 	needs_snapshot |= journal->rd_rel->relhasindex;
 	/* at commit and RELEASE there is none */
 	needs_snapshot &= !ActiveSnapshotSet();

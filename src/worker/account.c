@@ -212,6 +212,8 @@ judge_events(Judge *judge, EventTime t, int64 n)
 			WindowDelta *delta = *recent;
 			bool		late;
 
+			/* an event can be in thousands of windows */
+			CHECK_FOR_INTERRUPTS();
 			if (delta == NULL || delta->key.start != start)
 				*recent = delta = account_delta(pass, view, start);
 			if (delta->verdict == WINDOW_NONE)
@@ -473,8 +475,7 @@ account_arrivals(StreamPass *pass)
 		Arrival    *arrival = &arrivals->items[i];
 		MemoryContext old;
 
-		if (i % 1024 == 0)
-			CHECK_FOR_INTERRUPTS();
+		CHECK_FOR_INTERRUPTS();
 		if (arrival->nevents == 0)
 		{
 			pass->advance = Max(pass->advance, arrival->first);

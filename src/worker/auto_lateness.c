@@ -26,6 +26,8 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+
 #include "debug_point.h"
 #include "worker/scheduler.h"
 
@@ -176,6 +178,7 @@ observe(StreamPass *pass)
 	hash_seq_init(&seq, pass->deltas);
 	while ((delta = hash_seq_search(&seq)) != NULL)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (delta->observed == 0)
 			continue;
 		if (late->events == 0)

@@ -109,6 +109,7 @@ close_incomplete(StreamPass *pass)
 	{
 		EventTime	expires = window_expires(delta->view, delta->end, delta->lateness);
 
+		CHECK_FOR_INTERRUPTS();
 		if (delta->incomplete != NULL && delta->window == NULL &&
 			expires <= view_expiry_limit(delta->view, pass->watermark.event_watermark))
 			pass_window_closed(pass, delta->view, delta->end, delta->lateness);
@@ -267,6 +268,7 @@ apply_windows(StreamPass *pass)
 	{
 		Window	   *window = delta->window;
 
+		CHECK_FOR_INTERRUPTS();
 		if (delta->final || (delta->events == 0 && delta->incomplete == NULL))
 			continue;
 		if (window == NULL)
@@ -284,8 +286,11 @@ apply_windows(StreamPass *pass)
 	/* After all were counted: the forecast by which they get their times is made from all. */
 	hash_seq_init(&seq, pass->deltas);
 	while ((delta = hash_seq_search(&seq)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
 		if (!delta->final && (delta->events > 0 || delta->incomplete != NULL))
 			window_schedule(delta->window, pass->mono);
+	}
 }
 
 /* Counterpart of window_moved() for windows that this very pass has made. */

@@ -592,6 +592,7 @@ store_windows_write(HTAB *deltas)
 	hash_seq_init(&seq, deltas);
 	while ((delta = hash_seq_search(&seq)) != NULL)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (delta->events == 0 && !delta->final && delta->incomplete == NULL)
 			continue;
 		w.columns[0][w.n] = ObjectIdGetDatum(delta->key.view);

@@ -15,6 +15,8 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+
 #include "worker/scheduler.h"
 
 static HTAB *windows = NULL;
@@ -217,6 +219,7 @@ windows_pass_end(SchedView *view)
 		Window	   *window = pairingheap_container(Window, firing_node,
 												   pairingheap_first(view->unfired));
 
+		CHECK_FOR_INTERRUPTS();
 		if (window->end > watermark)
 			break;
 		pairingheap_remove_first(view->unfired);

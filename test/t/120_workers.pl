@@ -147,6 +147,19 @@ for my $round (1 .. 3)
 	}
 }
 
+# ---- interrupts in a long pass ---------------------------------------------------------------------------------------------
+
+# few events can be in very many windows
+sql('CREATE DATABASE many');
+sql(q{CREATE EXTENSION aion;
+	CREATE FOREIGN TABLE s (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', bucket_width '1 day', allowed_lateness 'unlimited');
+	SELECT aion.create_view('v', 'SELECT count(*) AS n FROM s', aion.sliding('10000 s', '1 s'));
+	INSERT INTO s SELECT timestamptz '2024-03-01' + i * interval '10000 s' FROM generate_series(1, 200) i}, 'many');
+wait_until($node, q{SELECT count(*) > 0 FROM aion.workers WHERE database = 'many' AND role = 'scheduler' AND state = 'accounting'}, 'a pass over events in ten thousand windows each');
+my $begun = time;
+sql('DROP DATABASE many');
+cmp_ok(time - $begun, '<', 5, 'its scheduler makes way at once');
+
 # ---- idleness --------------------------------------------------------------------------------------------------------------
 
 # CPU time of a process in clock ticks (100 a second)
