@@ -12,8 +12,11 @@ use Session;
 use Test::More;
 use Twin qw(@VIEWS define_twins exact memory_is_free start_load stop_load write_sql);
 
-my $CONF = "aion.memory = '4MB'\naion.late_interval = '20ms'\nautovacuum_naptime = 1s\nlogical_decoding_work_mem = '64kB'\nwal_receiver_status_interval = 1s";
-my $pub = new_node('publisher', init => [ allows_streaming => 'logical' ], conf => $CONF);
+my $CONF = "aion.memory = '4MB'\naion.late_interval = '20ms'\nautovacuum_naptime = 1s\nwal_receiver_status_interval = 1s";
+# Decoding has little memory, or none: at the limit, 18 looks whether a transaction was rolled back, and crashes if it was and had savepoints.
+my ($major) = `postgres --version` =~ / (\d+)/;
+my $memory = $major < 18 ? "logical_decoding_work_mem = '64kB'" : 'debug_logical_replication_streaming = immediate';
+my $pub = new_node('publisher', init => [ allows_streaming => 'logical' ], conf => "$CONF\n$memory");
 my $sub = new_node('subscriber', init => [ allows_streaming => 'logical' ], conf => $CONF);
 
 sub sql { my ($sql, $on) = @_; return ($on // $pub)->safe_psql('postgres', $sql) }
@@ -45,6 +48,7 @@ sql(q{
 	INSERT INTO r SELECT g % 3, timestamptz '2024-03-01 10:00' + g * interval '1 s' FROM generate_series(1, 900) g;
 	SELECT aion.advance_watermark('r', '2024-03-01 10:06')});
 sql(q{SELECT aion.sync('r')});
+wait_until($pub, q{SELECT count(*) = 15 FROM short}, 'results that are not retained go');
 sql(write_sql(300, 0));
 sql(q{SELECT aion.sync('s', late => true)});
 my %results = map { split /\|/ } split /\n/, sql('SELECT view, results FROM aion.views');
@@ -79,7 +83,7 @@ exact($pub, 'amended by a large transaction');
 following('amended by a large transaction');
 # results that are not retained go
 sql(q{SELECT aion.advance_watermark('r', '2024-03-01 10:11')});
-wait_until($pub, q{SELECT count(*) = 15 FROM short}, 'results that are not retained go, others come');
+wait_until($pub, q{SELECT count(*) = 15 AND min(window_start) = '2024-03-01 10:06+00' FROM short}, 'they do later on, too');
 following('removed');
 kill_worker($pub, 'scheduler');
 wait_until($pub, 'SELECT true', 'the publisher is back');
@@ -141,7 +145,7 @@ is_deeply([ stop_load(@load) ], [ '', '', '' ], 'without an error under load');
 exact($pub, 'published and decoded');
 sql($decode);
 sql($publish);
-unlike(slurp_file($pub->logfile, $log), qr/ERROR:|PANIC:|TRAP:/, 'nothing failed');
+unlike(slurp_file($pub->logfile, $log), qr/(?<!autovacuum worker )ERROR:|PANIC:|TRAP:/, 'nothing failed');
 
 # a slot that nobody reads holds the catalogs' horizon back, and no memory
 sql(write_sql(10, 10));
