@@ -272,8 +272,8 @@ for my $step (@more) { usual($step, $_) for 'plain', 'hostile' }
 compare('for the role');
 sql("ALTER ROLE $superuser IN DATABASE hostile RESET ALL");
 
-# by a reload, while workers live, and after a restart
-for my $setting (grep { !/^(role|session_auth|default_tablespace|client_min_messages|session_rep|local_preload|session_preload|log_|debug_print|search_path|exit_on_error|track_activities|standard_c|quote_all|transform|array_n|xml|row_sec|default_text)/ } @hostile)
+# by a reload, while workers live, and after a restart; transaction_timeout would end sessions that are just starting
+for my $setting (grep { !/^(transaction_timeout|role|session_auth|default_tablespace|client_min_messages|session_rep|local_preload|session_preload|log_|debug_print|search_path|exit_on_error|track_activities|standard_c|quote_all|transform|array_n|xml|row_sec|default_text)/ } @hostile)
 {
 	usual("ALTER SYSTEM SET $setting");
 }
