@@ -157,9 +157,8 @@ find_owner(const ViewRow *row, Oid *owner)
 }
 
 /*
- * Locks aion's own tables that a firing works on, like the view's relations before
- * anything is computed: later DROP EXTENSION could have them and wait for those.
- * False if they are gone.
+ * Locks aion's own tables that a firing works on, before anything is computed. DROP EXTENSION
+ * has them only together with the view's relations, which are locked. False if they are gone.
  */
 static bool
 lock_own_tables(void)
@@ -194,18 +193,16 @@ lock_own_tables(void)
 ViewRow *
 view_lock_for_work(Oid view, Oid journal, Oid *owner)
 {
-	bool		present;
 	ViewRow    *row = view_row_read(view);
 
 	if (row == NULL)
 		return NULL;
-	present = lock_own_tables();
 	LockRelationOid(row->stream, AccessShareLock);
 	LockRelationOid(row->view, AccessShareLock);
 	LockRelationOid(row->definition, AccessShareLock);
 	LockRelationOid(row->results, RowExclusiveLock);
 
-	row = present ? view_row_read(view) : NULL;
+	row = lock_own_tables() ? view_row_read(view) : NULL;
 	if (row == NULL || row->paused || !find_owner(row, owner) ||
 		stream_lookup(row->stream, false)->storage.journal != journal)
 		return NULL;

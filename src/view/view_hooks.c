@@ -299,4 +299,5 @@ view_init(void)
 	stream_truncate_hook = view_stream_truncated;
 	stream_windows_hook = view_stream_windows;
 	stream_tie_hook = view_tie;
+	view_drop_init();
 }

@@ -136,4 +136,7 @@ extern ErrorData *view_clean_up_after_error(MemoryContext context);
 extern Size view_stage_ahead(SPIPlanPtr plan);
 extern void results_delete_all(const ViewRow *row);
 
+/* drop_extension.c */
+extern void view_drop_init(void);
+
 #endif							/* AION_VIEW_INTERNAL_H */

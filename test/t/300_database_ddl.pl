@@ -128,6 +128,47 @@ sql(q{SELECT aion.refresh('v')}, 'd2');
 is(sql('SELECT k, n FROM v', 'd2'), 'a|1', 'R25: created again');
 soon('DROP DATABASE d2');
 
+# ---- the extension goes while others use it ------------------------------------------------------------------------------
+
+# Sessions that come from streams to aion's tables and the other way round, workers that are busy, and the extension dropped
+# all the time, by name or with its owner: nobody is in anybody's way for good.
+sql('CREATE ROLE boss SUPERUSER');
+sql('CREATE DATABASE d4');
+sql("SET ROLE boss; CREATE EXTENSION aion; $define", 'd4');
+sql(q{SET ROLE boss; CREATE FOREIGN TABLE s2 (k int, at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark_interval '10 ms');
+	SELECT aion.create_view('v2', 'SELECT count(*) AS n FROM s2', aion.tumbling('1 min'))}, 'd4');
+{
+	my ($insert, $insert2) = map { "INSERT INTO $_ SELECT g % 5, timestamptz '2024-03-01 10:00+00' + g * interval '1 min' FROM generate_series(1, 10) g;" } qw(s s2);
+	my @loops = (
+		"$insert PERFORM count(*) FROM aion.streams; PERFORM count(*) FROM aion.views; PERFORM count(*) FROM v;",
+		"PERFORM count(*) FROM aion.windows; PERFORM count(*) FROM aion.streams; $insert2",
+		"PERFORM count(*) FROM v2; $insert2 PERFORM count(*) FROM aion.views;",
+		'PERFORM count(definition) FROM aion.views; PERFORM count(*) FROM aion.expired;');
+	my @sessions = map { Session->new($node, 'd4') } @loops;
+	$sessions[$_]->send("DO \$\$ BEGIN LOOP $loops[$_] COMMIT; PERFORM pg_sleep(0.02 * random()); END LOOP; END \$\$") for 0 .. $#loops;
+	my $failed = 0;
+	for my $i (1 .. 40)
+	{
+		my $statement = $i % 2 ? 'DROP EXTENSION aion CASCADE' : 'DROP OWNED BY boss CASCADE';
+		my ($code, $out, $error) = $node->psql('d4', "SET client_min_messages = error; BEGIN; $statement; ROLLBACK");
+		$failed++ if $code != 0;
+		diag("$statement: $error") if $code != 0;
+	}
+	is($failed, 0, 'the extension could be dropped each time');
+	sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'DO %'}, 'd4');
+	for my $session (@sessions)
+	{
+		like($session->result->{out}, qr/canceling statement due to user request/, 'a session that was not disturbed');
+		$session->close;
+	}
+}
+unlike(slurp_file($node->logfile), qr/deadlock detected/, 'no deadlock');
+is(noise('busy'), '', 'not a word of workers in the log');
+is(sql('SELECT aion.sync($$s2$$); SELECT events > 0 AND events = (SELECT count(*) FROM s2) FROM aion.streams WHERE stream = $$s2$$::regclass', 'd4'), "\nt", 'and nothing lost');
+sql('DROP FOREIGN TABLE s2 CASCADE; INSERT INTO p SELECT k, at FROM s', 'd4');
+exact('after all', 'd4');
+soon('DROP DATABASE d4');
+
 # ---- moving, in the owner's hands ------------------------------------------------------------------------------------
 
 create_database('d');
