@@ -236,7 +236,7 @@ try_definition(Oid definition, Oid stream, const WindowSpec *window, List *setti
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	view_become_owner(&saved, GetUserId(), settings);
+	view_become_owner(&saved, GetUserId(), settings, ERROR);
 	stream_window_set(&current);
 	PG_TRY();
 	{

@@ -273,7 +273,7 @@ compute_window(Firing *firing)
 	/* deferred constraints of a results table can't wait for the commit, when nobody acts as its owner */
 	if (SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not make constraints immediate");
-	view_become_owner(&saved, firing->owner, firing->row->settings);
+	view_become_owner(&saved, firing->owner, firing->row->settings, ERROR);
 	firing->waited_us = results_replace(firing->row, firing->start,
 										window_end(&firing->row->window, firing->start),
 										firing->events, firing->set);

@@ -369,7 +369,7 @@ results_delete_all(const ViewRow *row)
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	view_become_owner(&saved, owner, row->settings);
+	view_become_owner(&saved, owner, row->settings, DEBUG1);
 	plan = SPI_prepare(psprintf("DELETE FROM %s", view_qualified_name(row->results)), 0, NULL);
 	if (plan == NULL ||
 		SPI_execute_snapshot(plan, NULL, NULL, GetLatestSnapshot(), InvalidSnapshot,

@@ -139,7 +139,7 @@ remove_in_transaction(Removal *removal)
 	if (SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not make constraints immediate");
 	stop_at_unfinal(removal);
-	view_become_owner(&saved, owner, row->settings);
+	view_become_owner(&saved, owner, row->settings, DEBUG1);
 	delete_rows(row, removal);
 	view_become_self(&saved);
 	PopActiveSnapshot();

@@ -115,7 +115,7 @@ typedef struct OwnerContext
 	int			sec_context;
 	int			guc_level;
 } OwnerContext;
-extern void view_become_owner(OwnerContext *saved, Oid owner, List *settings);
+extern void view_become_owner(OwnerContext *saved, Oid owner, List *settings, int elevel);
 extern void view_become_self(const OwnerContext *saved);
 extern List *view_current_settings(void);
 
