@@ -13,6 +13,9 @@
  * streams that are there. A restore that does not get so far leaves them as
  * they are, one that is rolled back leaves none.
  *
+ * Dependencies are recorded before that, as soon as the rows are there that tell of them: a stream or a view
+ * that is dropped half-way takes its parts with it.
+ *
  * pg_upgrade copies all files and keeps OIDs and transaction ids, so streams are at
  * home in the new cluster. It loses the dependencies, though: the scheduler asks
  * for them when it loads a stream.
@@ -26,12 +29,15 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/tablecmds.h"
+#include "commands/trigger.h"
 #include "executor/spi.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -40,17 +46,74 @@
 #include "stream/extension.h"
 #include "stream/registry.h"
 
+/* True if a table that the stream's row names is a part of no other stream: its own could not be made under that name. */
+static bool
+is_own_table(Oid table)
+{
+	return list_length(registry_users_of_table(table)) == 1 && get_rel_relkind(table) == RELKIND_RELATION;
+}
+
+static void
+check_own_table(Oid relid, Oid table)
+{
+	if (!is_own_table(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" was not restored as a part of stream \"%s\"",
+						get_rel_name(table), get_rel_name(relid)),
+				 errdetail("It is of another kind, or a part of another stream as well."),
+				 errhint("Restore into a database where schema aion_data has nothing of that name.")));
+}
+
 /* See stream.h. */
 bool
-stream_tie(const StreamInfo *info, bool wait)
+stream_tie(Oid relid, TieTime time)
 {
 	RegistryEntry entry;
 
-	if (!registry_read(info->relid, &entry) || !entry.exists)
+	if (!registry_read(relid, &entry) || !entry.exists)
 		return true;
-	if (storage_tie(info->relid, &entry))
+	if (time == TIE_RESTORED)
+	{
+		check_own_table(relid, entry.journal);
+		check_own_table(relid, entry.blocks);
+	}
+	else if (time == TIE_RESTORING && !(is_own_table(entry.journal) && is_own_table(entry.blocks)))
+		return true;
+	if (storage_tie(relid, &entry))
 		CommandCounterIncrement();
-	return stream_tie_hook == NULL || stream_tie_hook(info->relid, wait);
+	return stream_tie_hook == NULL || stream_tie_hook(relid, time);
+}
+
+PG_FUNCTION_INFO_V1(aion_tie_restored);
+
+/*
+ * aion.tie_restored(), a trigger function: after a row of a stream or a view was inserted. Parallel restores fill the two tables
+ * at the same time: they take turns here, so that the second one sees what the first one brought.
+ */
+Datum
+aion_tie_restored(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	RegistryEntry entry;
+	TupleDesc	desc;
+	Oid			stream;
+	bool		isnull;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"aion.tie_restored\" was not called by a trigger for a row")));
+	desc = RelationGetDescr(data->tg_relation);
+	stream = DatumGetObjectId(SPI_getbinval(data->tg_trigtuple, desc, SPI_fnumber(desc, "stream"), &isnull));
+	CommandCounterIncrement();
+	if (registry_read(stream, &entry) && !entry.elsewhere)
+		return PointerGetDatum(NULL);	/* made here */
+	LockRelationOid(extension_relation("restored"), ShareUpdateExclusiveLock);
+	/* who has locked the stream is dropping it, or is in no restore */
+	if (registry_read(stream, &entry) && entry.elsewhere && ConditionalLockRelationOid(stream, AccessShareLock))
+		(void) stream_tie(stream, TIE_RESTORING);
+	return PointerGetDatum(NULL);
 }
 
 /* Gives a table of the stream the owner that it would have had, had it been made here. */
@@ -66,25 +129,6 @@ adopt_table(Oid relid)
 	ReleaseSysCache(tuple);
 	if (owner != GetUserId())
 		ATExecChangeOwner(relid, GetUserId(), true, AccessExclusiveLock);
-}
-
-/* Errors out if a table that the stream's row names is another stream's, too: its own could not be made under that name. */
-static void
-check_own_table(Oid relid, Oid table)
-{
-	Oid			types[] = {REGCLASSOID};
-	Datum		values[] = {ObjectIdGetDatum(table)};
-
-	if (SPI_execute_with_args("SELECT FROM aion.stream_def WHERE $1 IN (journal, blocks)",
-							  1, types, values, NULL, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not read aion.stream_def");
-	if (SPI_processed != 1 || get_rel_relkind(table) != RELKIND_RELATION)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table \"%s\" was not restored as a part of stream \"%s\"",
-						get_rel_name(table), get_rel_name(relid)),
-				 errdetail("It is of another kind, or a part of another stream as well."),
-				 errhint("Restore into a database where schema aion_data has nothing of that name.")));
 }
 
 /* What the stream's row says is accounted for, by the dump. Palloc'd. */
@@ -141,11 +185,9 @@ adopt_stream(Oid relid)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("stream \"%s\" was restored without its tables", get_rel_name(relid)),
 				 errhint("Restore schema aion_data, too.")));
-	check_own_table(relid, entry.journal);
-	check_own_table(relid, entry.blocks);
+	(void) stream_tie(relid, TIE_RESTORED);
 	adopt_table(entry.journal);
 	adopt_table(entry.blocks);
-	(void) stream_tie(info, true);
 
 	set = accounted_from_text(restored_set(relid));
 	PushActiveSnapshot(GetLatestSnapshot());

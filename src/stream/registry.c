@@ -172,6 +172,32 @@ registry_read(Oid relid, RegistryEntry *entry)
 	return tuple != NULL;
 }
 
+/* The streams (OIDs) whose row names the table as one of theirs. */
+List *
+registry_users_of_table(Oid table)
+{
+	static const AttrNumber columns[] = {DEF_JOURNAL, DEF_BLOCKS};
+	List	   *streams = NIL;
+
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		ExtensionScan scan;
+		HeapTuple	tuple;
+
+		/* no index: there is one row per stream, and the question is rare */
+		if (!extension_scan_begin(&scan, "stream_def", "(none)", columns[i], table, AccessShareLock))
+			return NIL;
+		while ((tuple = extension_scan_next(&scan)) != NULL)
+		{
+			bool		isnull;
+
+			streams = lappend_oid(streams, DatumGetObjectId(heap_getattr(tuple, DEF_STREAM, RelationGetDescr(scan.rel), &isnull)));
+		}
+		extension_scan_end(&scan);
+	}
+	return streams;
+}
+
 /* Which rows of aion.stream_def: */
 typedef enum RegistryRows
 {

@@ -27,6 +27,7 @@ typedef struct RegistryEntry
 extern bool registry_read(Oid relid, RegistryEntry *entry);
 extern char *registry_home(Oid journal);
 extern List *registry_list(Snapshot snapshot, bool elsewhere);	/* NULL: what is in force now */
+extern List *registry_users_of_table(Oid table);
 
 /* stored_columns.c */
 extern AttrNumber stream_event_time_column(Relation rel, const char *name);

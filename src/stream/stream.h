@@ -102,16 +102,22 @@ extern List *stream_journals(void);
 typedef void (*StreamTruncateHook) (Oid stream);
 extern StreamTruncateHook stream_truncate_hook;
 
+/* When dependencies are recorded again, which dumps and pg_upgrade do not carry. */
+typedef enum TieTime
+{
+	TIE_UPGRADED,				/* waits for no lock */
+	TIE_RESTORING,				/* rows of a dump have come: the same; leaves alone what is not a part for sure */
+	TIE_RESTORED				/* all of it has: errors out on that, waits */
+} TieTime;
+
 /*
- * Called for a stream whose dependencies are to be recorded again, which dumps and pg_upgrade do
- * not carry: does that for its views. Does not wait for a lock unless told to; false: some view was
- * locked. Set by the view layer.
+ * Called for a stream, to record the dependencies of its views; false: some view was locked. Set by the view layer.
  */
-typedef bool (*StreamTieHook) (Oid stream, bool wait);
+typedef bool (*StreamTieHook) (Oid stream, TieTime time);
 extern StreamTieHook stream_tie_hook;
 
 /* adopt.c: records what dependencies of the stream and its views are missing; false: to be tried again. */
-extern bool stream_tie(const StreamInfo *info, bool wait);
+extern bool stream_tie(Oid relid, TieTime time);
 
 /* What a view does with the events of its stream, as of now. Set by the view layer; a list of these, palloc'd. */
 typedef struct StreamWindows

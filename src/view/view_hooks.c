@@ -210,18 +210,24 @@ view_stream_truncated(Oid stream)
 }
 
 /*
- * Errors out if a part of a view that came with a dump is not its own: the name was another relation's, and the
+ * False if a part of a view that came with a dump is not its own: the name was another relation's, and the
  * restore went on. As the view's definition it would be executed with the rights of the view's owner.
  */
-static void
-check_restored_part(const ViewRow *row, Oid part, char relkind)
+static bool
+is_own_part(const ViewRow *row, Oid part, char relkind)
 {
 	FormData_pg_class view;
 	FormData_pg_class class;
 
 	if (!relation_as_changed(row->view, &view) || !relation_as_changed(part, &class))
-		return;					/* left out of the restore: there is nothing to execute */
-	if (class.relkind != relkind || class.relowner != view.relowner || view_uses_of_relation(part) != 1)
+		return true;			/* left out of the restore: there is nothing to execute */
+	return class.relkind == relkind && class.relowner == view.relowner && view_uses_of_relation(part) == 1;
+}
+
+static void
+check_own_part(const ViewRow *row, Oid part, char relkind)
+{
+	if (!is_own_part(row, part, relkind))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("relation \"%s\" was not restored as a part of continuous view \"%s\"",
@@ -235,9 +241,8 @@ check_restored_part(const ViewRow *row, Oid part, char relkind)
  * that is locked is perhaps being dropped.
  */
 static bool
-view_tie(Oid stream, bool wait)
+view_tie(Oid stream, TieTime time)
 {
-	bool		restored = stream_lookup(stream, false)->elsewhere;
 	bool		all = true;
 	ListCell   *lc;
 
@@ -246,14 +251,17 @@ view_tie(Oid stream, bool wait)
 		const ViewRow *row = lfirst(lc);
 		ViewRelations relations = {.view = row->view,.definition = row->definition,.results = row->results};
 
-		if (restored)
+		if (time == TIE_RESTORED)
 		{
-			check_restored_part(row, row->definition, RELKIND_VIEW);
-			check_restored_part(row, row->results, RELKIND_RELATION);
+			check_own_part(row, row->definition, RELKIND_VIEW);
+			check_own_part(row, row->results, RELKIND_RELATION);
 		}
+		else if (time == TIE_RESTORING && !(is_own_part(row, row->definition, RELKIND_VIEW) &&
+											is_own_part(row, row->results, RELKIND_RELATION)))
+			continue;
 		if (view_has_dependencies(&relations))
 			continue;
-		if (wait)
+		if (time == TIE_RESTORED)
 			LockRelationOid(row->view, AccessShareLock);
 		else if (!ConditionalLockRelationOid(row->view, AccessShareLock))
 		{

@@ -621,7 +621,7 @@ load_stream(SchedStream *stream, int64 now)
 	info = store_lock_tables() && ConditionalLockRelationOid(stream->relid, AccessShareLock) ?
 		stream_lookup(stream->relid, true) : NULL;
 	if (info == NULL || !info->has_storage || info->storage.journal != stream->storage.journal ||
-		(!stream->checked && !stream_tie(info, false)))
+		(!stream->checked && !stream_tie(stream->relid, TIE_UPGRADED)))
 	{
 		CommitTransactionCommand();
 		MemoryContextSwitchTo(old);

@@ -105,6 +105,38 @@ is(sql('waiting', 'SELECT count(*), sum(n) FROM s'), '300|45150', 'nothing is sp
 sql('waiting', 'REFRESH MATERIALIZED VIEW aion.restored');
 is(sql('waiting', 'SELECT count(*), sum(n) FROM parted'), '300|45150', 'it is taken over');
 
+# ---- dropped before it is taken over -----------------------------------------------------------------------------------------
+
+# Its tables, and those of its views, go with it, in whatever way the rows came that tell of them.
+my $parts = q{SELECT count(*) FROM pg_class WHERE relnamespace IN ('aion_data'::regnamespace, 'aion_results'::regnamespace) AND relkind IN ('r', 'v')};
+$node->command_ok([ 'pg_dump', '--inserts', '-f', "$dir/inserts.sql", '-d', $node->connstr('origin') ], 'dump as INSERT');
+my $inserts = slurp_file("$dir/inserts.sql");
+$inserts =~ s/^REFRESH MATERIALIZED VIEW aion\.restored;$//m or die;
+append_to_file("$dir/inserts_unfinished.sql", $inserts);
+my %unfinished = (
+	copy => sub { restore($_[0], '-L', "$dir/list.txt") },
+	parallel => sub { restore($_[0], '-L', "$dir/list.txt", '-j', 3) },
+	inserts => sub { system_log('psql', '-Xq', '-d', $node->connstr($_[0]), '-f', "$dir/inserts_unfinished.sql") });
+for my $way (sort keys %unfinished)
+{
+	for my $statement ('DROP FOREIGN TABLE s CASCADE', 'DROP OWNED BY alice CASCADE')
+	{
+		my $db = "drop_$way";
+		database($db);
+		$unfinished{$way}->($db);
+		fails_like($db, q{INSERT INTO s VALUES (1, 'good', '2024-03-01 14:00')}, qr/being restored/, "$way: not taken over");
+		is(sql($db, $parts), 6, "$way: all parts are there");
+		fails_like($db, 'DROP FOREIGN TABLE s', qr/view v depends on foreign table s/, "$way: views hold it");
+		sql($db, 'DROP VIEW gone');
+		is(sql($db, $parts), 4, "$way: a view takes its parts with it");
+		sql($db, $statement);
+		is(sql($db, $parts), 0, "$way: $statement leaves nothing");
+		sql($db, 'REFRESH MATERIALIZED VIEW aion.restored');
+		is(sql($db, 'SELECT count(*) FROM aion.stream_def'), 0, "$way: nothing to take over");
+		sql('postgres', "DROP DATABASE $db");
+	}
+}
+
 # other materialized views are filled before, in the same transaction if the restore is one
 database('single');
 $node->command_ok([ 'pg_restore', '--single-transaction', '-d', $node->connstr('single'), "$dir/origin.dump" ], 'restore in one transaction');

@@ -180,6 +180,7 @@ my %FUNCTIONS = (
 	'stage(regclass,timestamp with time zone,timestamp with time zone,interval)' => [ q{stage('app.s', '2024-03-01 12:00', '2024-03-01 13:00')}, $OWNER_OF_STREAM ],
 	'staleness_plan(double precision[],double precision,double precision)' => [ 'staleness_plan(NULL, 0.1)', 'ok' ],
 	'start_workers()' => [ 'start_workers()', { postgres => 'ok' } ],
+	'tie_restored()' => [ 'tie_restored()', { postgres => '39P01' } ],
 	'sync(regclass,boolean,interval)' => [ q{sync('app.s')}, $USER_OF_STREAM ],
 	'tumbling(interval,timestamp with time zone,text)' => [ q{tumbling('1 hour')}, 'ok' ],
 	'watermark(regclass)' => [ q{watermark('app.s')}, $USER_OF_STREAM ],
