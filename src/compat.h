@@ -133,5 +133,15 @@ compat_vacuum_params_init(VacuumParams *params)
 #define relation_ownercheck(relid, role) object_ownercheck(RelationRelationId, relid, role)
 #endif
 
+/* 16: the permissions that a query needs are in a list of their own, no longer in its range table. */
+#if PG_VERSION_NUM < 160000
+typedef RangeTblEntry RTEPermissionInfo;
+#define CHECK_PERMS_PARAMETERS List *permissions, bool report
+#define CHECK_PERMS_ARGUMENTS permissions, report
+#else
+#define CHECK_PERMS_PARAMETERS List *range_table, List *permissions, bool report
+#define CHECK_PERMS_ARGUMENTS range_table, permissions, report
+#endif
+
 #endif							/* AION_COMPAT_H */
 

@@ -186,6 +186,12 @@ adopt_stream(Oid relid)
 				 errmsg("stream \"%s\" was restored without its tables", get_rel_name(relid)),
 				 errhint("Restore schema aion_data, too.")));
 	(void) stream_tie(relid, TIE_RESTORED);
+	if (storage_is_doubled(&entry))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNIQUE_VIOLATION),
+				 errmsg("data of stream \"%s\" was restored more than once", get_rel_name(relid)),
+				 errdetail("Its events are there as often."),
+				 errhint("Drop the stream, and restore it again.")));
 	adopt_table(entry.journal);
 	adopt_table(entry.blocks);
 

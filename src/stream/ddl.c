@@ -346,4 +346,5 @@ stream_ddl_init(void)
 	ProcessUtility_hook = stream_process_utility;
 	next_object_access = object_access_hook;
 	object_access_hook = stream_object_access;
+	live_tables_init();
 }

@@ -48,9 +48,13 @@ extern bool storage_holds_events(Oid relid, const RegistryEntry *entry);
 extern bool storage_holds_packed(Oid relid, const RegistryEntry *entry);
 extern bool storage_is_new(Oid relid, const RegistryEntry *entry);
 extern bool storage_tie(Oid relid, const RegistryEntry *entry);
+extern bool storage_is_doubled(const RegistryEntry *entry);
 
 /* adopt.c */
 extern void adopt_restored(void);
+
+/* live_tables.c */
+extern void live_tables_init(void);
 
 /* alter.c: what ALTER TABLE does to streams, before and after the server did it */
 typedef struct AlterWatch AlterWatch;

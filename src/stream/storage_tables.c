@@ -51,7 +51,10 @@
  */
 #define NOTHING_ACCOUNTED	"3:3:"
 
-/* Bucket of the row whose loss shows that an unlogged stream lost its events. */
+/*
+ * Bucket of the one row whose loss shows that an unlogged stream lost its events, and of which there are two if
+ * they were restored twice.
+ */
 #define MARKER_BUCKET		"-9223372036854775808"
 
 static const char *const journal_columns =
@@ -99,6 +102,17 @@ storage_tie(Oid relid, const RegistryEntry *entry)
 	bool		blocks = tie_table(entry->blocks, relid);
 
 	return journal || blocks;
+}
+
+/* True if the tables were filled by more than one restore. Between extension_begin() and extension_end(). */
+bool
+storage_is_doubled(const RegistryEntry *entry)
+{
+	extension_execute(psprintf("SELECT FROM %s WHERE bucket = '" MARKER_BUCKET "'",
+							   quote_qualified_identifier(get_namespace_name(get_rel_namespace(entry->blocks)),
+														  get_rel_name(entry->blocks))),
+					  SPI_OK_SELECT);
+	return SPI_processed > 1;
 }
 
 /* Creates one of the tables and makes it depend on the stream. Returns its OID. */

@@ -137,6 +137,40 @@ for my $way (sort keys %unfinished)
 	}
 }
 
+# ---- restored twice ----------------------------------------------------------------------------------------------------------
+
+# data twice, then the rest: not taken over, but it can be dropped and restored again
+for my $way ('copy', 'inserts')
+{
+	my $db = "twice_$way";
+	database($db);
+	$unfinished{$way}->($db);
+	if ($way eq 'copy') { restore($db, '--section=data', '-L', "$dir/list.txt") }
+	else { $unfinished{$way}->($db) }
+	fails_like($db, 'REFRESH MATERIALIZED VIEW aion.restored', qr/data of stream "s" was restored more than once/, "$way: twice before it is taken over");
+	fails_like($db, q{\set VERBOSITY sqlstate
+		REFRESH MATERIALIZED VIEW aion.restored}, qr/ERROR:  23505/, "$way: SQLSTATE");
+	sql($db, 'DROP FOREIGN TABLE s CASCADE');
+	is(sql($db, $parts), 0, "$way: it can be dropped");
+}
+# where a stream is in use, its origin among them
+for my $db ('origin', 'waiting')
+{
+	my $count = sql($db, 'SELECT count(*), sum(n) FROM s');
+	my $results = sql($db, 'SELECT count(*) FROM v');
+	restore($db, '--section=data');
+	system_log('psql', '-Xq', '-d', $node->connstr($db), '-f', "$dir/inserts.sql");
+	is(sql($db, 'SELECT count(*), sum(n) FROM s'), $count, "$db: no event is doubled");
+	is(sql($db, 'SELECT count(*) FROM v'), $results, "$db: no result is doubled");
+	sql($db, 'SELECT aion.sync($$s$$)');
+	is(sql($db, 'SELECT events FROM aion.streams'), sql($db, 'SELECT count(*) + 1 FROM s'), "$db: nor is it counted");
+	for my $table (split /\n/, sql($db, q{SELECT unnest(ARRAY[journal, blocks]) FROM aion.stream_def}))
+	{
+		fails_like($db, "COPY $table FROM stdin", qr/cannot insert into "\w+", a table of stream "s"/, "$db: COPY $table");
+		fails_like($db, "INSERT INTO $table SELECT * FROM $table", qr/cannot insert into "\w+", a table of stream "s"/, "$db: INSERT INTO $table");
+	}
+}
+
 # other materialized views are filled before, in the same transaction if the restore is one
 database('single');
 $node->command_ok([ 'pg_restore', '--single-transaction', '-d', $node->connstr('single'), "$dir/origin.dump" ], 'restore in one transaction');
