@@ -63,8 +63,8 @@ sub _idle
 	my @pids;
 	if ($measure)
 	{
-		# idle time-outs run out, and workers that are not needed leave, before the time that counts
-		sleep 75;
+		# The time that counts begins when what is put off has been done, truncation of the journal last, and nobody waits for more.
+		wait_until($node, q{SELECT count(*) = 0 FROM aion.workers WHERE role NOT IN ('launcher', 'scheduler')}, 'idle: workers that are not needed leave');
 		@pids = split /\n/, $session->must(q{SELECT pid FROM aion.workers ORDER BY pid});
 	}
 	my $cpu = _cpu(@pids);
@@ -170,7 +170,7 @@ sub _end
 	return;
 }
 
-# rest_test(idle => SECONDS, measure => BOOL, dump => SECONDS, silence => SECONDS); measure: CPU time, after more than a minute
+# rest_test(idle => SECONDS, measure => BOOL, dump => SECONDS, silence => SECONDS); measure: CPU time, after minutes
 sub rest_test
 {
 	my (%seconds) = @_;
