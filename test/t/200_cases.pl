@@ -412,9 +412,10 @@ sub finish_session
 	my ($status, $out, $err) = $node->psql('template1', 'CREATE EXTENSION aion');
 	like($err, qr/shared_preload_libraries/, 'not loaded: CREATE EXTENSION');
 	sql('DROP FOREIGN TABLE gone CASCADE');
-	my $log = -s $node->logfile;
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'aion'");
-	$node->restart;
+	$node->stop;	# ends the last session, if it is not gone yet, with a line of its own
+	my $log = -s $node->logfile;
+	$node->start;
 	sql(q{INSERT INTO s VALUES ('2024-03-01 10:00', 'a', 1)});
 	sync_stream($node, 's');
 	sql(q{SELECT aion.refresh('v')});
