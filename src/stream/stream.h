@@ -106,8 +106,8 @@ extern StreamTruncateHook stream_truncate_hook;
 typedef enum TieTime
 {
 	TIE_UPGRADED,				/* waits for no lock */
-	TIE_RESTORING,				/* rows of a dump have come: the same; leaves alone what is not a part for sure */
-	TIE_RESTORED				/* all of it has: errors out on that, waits */
+	TIE_RESTORING,				/* rows of a dump have come: leaves alone what is not a part for sure */
+	TIE_RESTORED				/* all of it has: errors out on that */
 } TieTime;
 
 /*

@@ -261,7 +261,7 @@ view_tie(Oid stream, TieTime time)
 			continue;
 		if (view_has_dependencies(&relations))
 			continue;
-		if (time == TIE_RESTORED)
+		if (time != TIE_UPGRADED)	/* another process of a parallel restore may be at the view */
 			LockRelationOid(row->view, AccessShareLock);
 		else if (!ConditionalLockRelationOid(row->view, AccessShareLock))
 		{
