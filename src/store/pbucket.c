@@ -497,15 +497,14 @@ static void
 fetch_slice(void *arg, size_t from, size_t len, void *to)
 {
 	ToastedBlock *block = arg;
-	struct varlena *slice = block->head;
+	struct varlena *slice;
 
-	if (from + len > VARSIZE(slice) - VARHDRSZ)
-		slice = detoast_attr_slice(block->data, from, len);
-	else
+	if (from + len <= VARSIZE(block->head) - VARHDRSZ)
 	{
-		memcpy(to, VARDATA(slice) + from, len);
+		memcpy(to, VARDATA(block->head) + from, len);
 		return;
 	}
+	slice = detoast_attr_slice(block->data, from, len);
 	if (VARSIZE(slice) - VARHDRSZ != len)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),

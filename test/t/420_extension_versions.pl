@@ -97,7 +97,7 @@ take(qr/GRANT SELECT ON aion\.io TO PUBLIC;\n/, '');
 take(qr/SELECT pg_catalog\.pg_extension_config_dump\('aion\.stream_lateness', ''\);\n/, '');
 take(qr/CREATE INDEX set_aside_stream .*?;\n/, '');
 take(qr/ CHECK \(staleness BETWEEN 0 AND 1\)/, '', "ALTER TABLE aion.view_def ADD CONSTRAINT view_def_staleness_check CHECK (staleness BETWEEN 0 AND 1);\n");
-take(qr/,\n\t\t   d\.retain, s\.results_removed_through(?=\n\t  FROM aion\.view_def)/, '', '');
+take(qr/, d\.retain, s\.results_removed_through(?=\n\t  FROM aion\.view_def)/, '', '');
 pop @update;
 my ($views) = slurp_file("$scripts/aion--$version.sql") =~ /CREATE (VIEW aion\.views .*?;\n)/s;
 push @update, "CREATE OR REPLACE $views";
