@@ -50,8 +50,7 @@ for my $executors (1, 0)
 	wait_until($node, q{SELECT count(*) = 2 FROM aion.windows WHERE error LIKE '%lock timeout%'}, "$executors executors: the others say what they miss");
 	like(error_of(q{SELECT aion.refresh('joined', timeout => '500 ms')}), qr/timed out.*The work goes on in the background/s, "$executors executors: refresh gives up");
 	$locker->must('COMMIT');
-	sql(q{SELECT aion.sync('s')});
-	is(sql('SELECT (SELECT count(*) FROM joined), (SELECT count(*) FROM noting), (SELECT count(*) FROM log)'), "$hour|$hour|$hour", "$executors executors: and get there when it is released");
+	wait_until($node, "SELECT (SELECT count(*) FROM joined) = $hour AND (SELECT count(*) FROM noting) = $hour AND (SELECT count(*) FROM log) = $hour", "$executors executors: and get there when it is released");
 	is(sql('SELECT count(*) FROM aion.windows WHERE error IS NOT NULL'), '0', "$executors executors: no error is left");
 }
 
