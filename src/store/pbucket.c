@@ -520,18 +520,19 @@ read_columns(struct varlena *data, BlockColumns columns, Size *length)
 	CodecMemory memory = block_memory(CurrentMemoryContext);
 	ToastedBlock block;
 	BlockSlices slices;
+	Size		raw_size = toast_raw_datum_size(PointerGetDatum(data));
 	void	   *bytes;
 	size_t		size = 0;
 
 	/* compressed again: not by us */
-	if (!VARATT_IS_EXTERNAL_ONDISK(data) || toast_raw_datum_size(PointerGetDatum(data)) < PROJECT_MIN_BYTES ||
-		toast_datum_size(PointerGetDatum(data)) != toast_raw_datum_size(PointerGetDatum(data)) - VARHDRSZ)
+	if (!VARATT_IS_EXTERNAL_ONDISK(data) || raw_size < PROJECT_MIN_BYTES ||
+		toast_datum_size(PointerGetDatum(data)) != raw_size - VARHDRSZ)
 		return NULL;
 	block.data = data;
 	block.head = detoast_attr_slice(data, 0, PROJECT_HEAD_BYTES);
 	slices.fetch = fetch_slice;
 	slices.arg = &block;
-	slices.len = toast_raw_datum_size(PointerGetDatum(data)) - VARHDRSZ;
+	slices.len = raw_size - VARHDRSZ;
 	if (block_project(&slices, columns, &memory, &bytes, &size) != CODEC_OK)
 		bytes = NULL;
 	pfree(block.head);

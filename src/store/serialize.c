@@ -372,9 +372,9 @@ decompress(const Task *task)
 	void	   *block;
 	size_t		size = 0;
 	bool		exchanged = false;
-	BlockColumns columns = staged_columns(slot, task->bucket, task->id);
+	BlockColumns columns = staged_wanted(slot, task->bucket, task->id);
 
-	if (columns != 0 && staged_wanted(slot, task->bucket, task->id, columns))
+	if (columns != 0)
 		data = staged_read(slot, task->bucket, task->id, columns, false, &length);
 	if (data != NULL && block_decompress(data, length, &memory, &block, &size) == CODEC_OK &&
 		staged_room_decompressed(size))

@@ -53,7 +53,7 @@ stage_row(StreamSlot *slot, HeapTuple row, StagedReader reader, BlockColumns col
 	 * A scan asks for blocks that have no copy. If this one has by now, it is somebody else's; the scan reads the
 	 * block itself if it is gone when its turn has come.
 	 */
-	if (reader == STAGED_READER && staged_wanted(slot, header->bucket, header->id, columns))
+	if (reader == STAGED_READER && (columns & ~staged_wanted(slot, header->bucket, header->id)) == 0)
 		return sink(arg, 0, 0) ? STAGE_DONE : STAGE_STOPPED;
 	if (reader == STAGED_ANONYMOUS && staged_want(slot, header->bucket, header->id, reader, columns))
 		return tell(slot, header, 0, 0, sink, arg);

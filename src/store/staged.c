@@ -231,36 +231,23 @@ staged_read(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns, bool
 	return data;
 }
 
-BlockColumns
-staged_columns(StreamSlot *slot, int64 bucket, int64 id)
-{
-	StagedBlock *block;
-	BlockColumns columns;
-
-	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
-	block = find_block(slot, bucket, id);
-	columns = block == NULL ? 0 : block->columns;
-	LWLockRelease(area_stream_lock(slot));
-	return columns;
-}
-
 bool
 staged_room_decompressed(uint32 length)
 {
 	return area_leaves_free(area_pages_for(length), DECOMPRESSED_RESERVE);
 }
 
-bool
-staged_wanted(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns)
+BlockColumns
+staged_wanted(StreamSlot *slot, int64 bucket, int64 id)
 {
 	StagedBlock *block;
-	bool		wanted;
+	BlockColumns columns;
 
 	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
 	block = find_block(slot, bucket, id);
-	wanted = block != NULL && !lacks(block, columns) && block->wants > 0;
+	columns = block != NULL && block->wants > 0 ? block->columns : 0;
 	LWLockRelease(area_stream_lock(slot));
-	return wanted;
+	return columns;
 }
 
 bool

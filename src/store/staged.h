@@ -38,8 +38,8 @@ extern void staged_unwant(StreamSlot *slot, int64 bucket, int64 id);
 extern char *staged_read(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns, bool expected,
 						 uint32 *length);
 
-/* True if there is a copy with these columns, for which a reader is still to come. */
-extern bool staged_wanted(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns);
+/* The columns of a copy for which a reader is still to come; 0: there is none. */
+extern BlockColumns staged_wanted(StreamSlot *slot, int64 bucket, int64 id);
 
 /* An execution reads these columns: copies for executions are to have them from now on. */
 extern void staged_note_columns(StreamSlot *slot, BlockColumns columns);
@@ -56,9 +56,6 @@ extern bool staged_room_decompressed(uint32 length);
  */
 extern bool staged_exchange(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns, const char *data,
 							uint32 length);
-
-/* The columns of a copy; 0: there is none. */
-extern BlockColumns staged_columns(StreamSlot *slot, int64 bucket, int64 id);
 
 /* Frees all copies of a bucket that nobody is reading. Returns their pages. */
 extern int32 staged_evict(StreamSlot *slot, int64 bucket);
