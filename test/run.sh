@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- build layers unit regress isolation tap readme
 
 export SOAK_MINUTES=${SOAK_MINUTES:-10}
-PASSED=0 FAILED=0
+PASSED=0 FAILED=0 FAILURES=
 START=$SECONDS
 
 # Runs a command as the server's user for at most so many seconds; what a hanging test has started goes with it.
@@ -52,9 +52,25 @@ run_suite()
 		failed=1
 		case $status in 124 | 137) say "   time limit exceeded" ;; *) say "   ended with exit code $status" ;; esac
 	fi
-	if [ $failed -ne 0 ]; then show_failure "$name" "$log" || true; fi
+	if [ $failed -ne 0 ]; then
+		show_failure "$name" "$log" || true
+		FAILURES+=$(list_failures "$name" "$log" || true)$'\n'
+	fi
 	say "   $passed ok, $failed not ok, $((SECONDS - begin)) s"
 	PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed))
+}
+
+# Names the failed tests of a suite and what each got, for the end of the output: all that is kept of it somewhere may be
+# its end.
+list_failures()
+{
+	perl -ne '
+		BEGIN { $suite = shift }
+		$file = $1 if /^(\S+) \.\. *$/;
+		if (/^(?:test|\s+) ?\S+\s+\.\.\. FAILED/ || (/^not ok \d/ && !/# TODO/i)) { $failed = 1; $shown = 0 }
+		elsif (!/^\s*#/) { $failed = 0 }
+		print "   $suite: ", $file ? "$file: " : "", $_ if $failed && $shown++ < 12 && $lines++ < 60;
+		print "   $suite: $_" if /^  (?:Parse errors|Non-zero exit)/' "$1" "$2"
 }
 
 # What one wants to read first: differences, the end of failed TAP logs, signs of a crash in server logs.
@@ -73,7 +89,7 @@ show_failure()
 			done ;;
 		*) tail -n 100 "$2" ;;
 	esac >&2
-	find "$out" "$WORK/readme" -name '*.log' -exec grep -HE 'TRAP:|PANIC:|terminated by signal' {} + 2>/dev/null | tail -n 20 >&2 || true
+	find "$out" "$WORK/readme" -name '*.log' -exec grep -HE 'TRAP:|PANIC:|terminated by signal ([1-8]|1[0-9]):' {} + 2>/dev/null | tail -n 20 >&2 || true
 }
 
 # ---- the suites, each writing what `count` reads ---------------------------------------------------------------------
@@ -182,6 +198,7 @@ suite_readme()
 
 finish()
 {
+	[ -z "$FAILURES" ] || say "== failed"$'\n'"${FAILURES%$'\n'}"
 	say "   total: $((SECONDS - START)) s"
 	echo "$PASSED passed, $FAILED failed"
 	[ "$FAILED" -eq 0 ] && [ "$PASSED" -gt 0 ]
