@@ -47,7 +47,7 @@
 #include "worker/purge_lock.h"
 #include "worker/staging.h"
 #include "worker/table_row.h"
-#include "worker/turnover_vacuum.h"
+#include "worker/turnover_prune.h"
 #include "worker/worker.h"
 
 #define IDLE_MS 60000			/* then the worker leaves */
@@ -624,7 +624,7 @@ io_run_once(void)
 	PG_TRY();
 	{
 		again = sooner(again, destage_planned(facts, n));
-		turnover_vacuum(facts, n);
+		turnover_prune(facts, n);
 		failures = 0;
 	}
 	PG_CATCH();
