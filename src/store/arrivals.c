@@ -16,6 +16,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -192,7 +193,7 @@ add_journal(Arrivals *arrivals, int *capacity, Relation journal, Snapshot snapsh
 		arrival.tid = tuple->t_self;
 		arrival.chunk = 0;
 		add_arrival(arrivals, capacity, &arrival);
-		if (journal_only(row))
+		if (journal_only(row) && row->nevents > 0)
 			arrivals->journal_only += tuple->t_len;
 	}
 	table_endscan(scan);
@@ -390,6 +391,22 @@ with_events(const StreamStorage *storage, Snapshot snapshot, const Arrival *arri
 	events = journal_events(&tuple, &length);
 	callback(arg, events, length);
 	ReleaseBuffer(buffer);
+	table_close(journal, NoLock);
+}
+
+void
+arrivals_remove_control(const StreamStorage *storage, Arrivals *arrivals, Arrival *arrival)
+{
+	Relation	journal;
+
+	Assert(arrival->nevents == 0);
+	if (!ConditionalLockRelationOid(storage->journal, RowExclusiveLock))
+	{
+		arrivals->journal_only++;	/* a fold removes it */
+		return;
+	}
+	journal = table_open(storage->journal, NoLock);
+	simple_heap_delete(journal, &arrival->tid);
 	table_close(journal, NoLock);
 }
 

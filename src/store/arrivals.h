@@ -38,7 +38,7 @@ typedef struct Arrivals
 	Arrival    *items;			/* in order of arrival as far as known */
 	int			nitems;
 	bool		unfinished;		/* transactions in progress have arrivals: look again soon */
-	int64		journal_only;	/* bytes of events in these items that have no chunk */
+	int64		journal_only;	/* bytes of these items that want a fold: they have no chunk */
 	struct InboxCut *cut;		/* private to the store */
 } Arrivals;
 
@@ -60,6 +60,12 @@ extern Arrivals *arrivals_collect(const StreamStorage *storage, Snapshot snapsho
 /* Event times of the events of one arrival, in stored order. Palloc'd, nevents of them. */
 extern EventTime *arrivals_times(const StreamStorage *storage, Snapshot snapshot,
 								 const Arrival *arrival);
+
+/*
+ * Takes a control entry out of the journal, in the current transaction: once it is accounted for, nobody needs it.
+ * Takes RowExclusiveLock on the journal; if that is not to be had now, a fold is asked for.
+ */
+extern void arrivals_remove_control(const StreamStorage *storage, Arrivals *arrivals, Arrival *arrival);
 
 /*
  * Takes the events with remove[i] out of the journal (in the current

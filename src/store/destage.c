@@ -187,7 +187,7 @@ typedef struct FoldList
 	FoldTuple  *tuples;
 	int			n;
 	int			capacity;
-	bool		complete;		/* nothing that has no chunk was left out */
+	bool		complete;		/* no events that have no chunk were left out */
 } FoldList;
 
 static int
@@ -224,7 +224,7 @@ list_journal_only(Relation journal, Snapshot snapshot, const Accounted *set, int
 		if (!accounted_contains(set, row->top) || row->bucket > last_bucket ||
 			list->n == FOLD_MAX_TUPLES)
 		{
-			list->complete = false;
+			list->complete &= row->nevents == 0;
 			continue;
 		}
 		if (list->n == list->capacity)

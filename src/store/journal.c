@@ -174,6 +174,7 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 	BlockNumber first_block = InvalidBlockNumber;
 	BlockNumber last_block = 0;
 	bool		all_chunks = true;
+	bool		all_events_chunks = true;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -182,10 +183,11 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 
 		chunks[i] = reserve_chunk(writer, &runs[i], flush);
 		all_chunks &= chunks[i] != NULL;
+		all_events_chunks &= chunks[i] != NULL || runs[i].nevents == 0;
 		tuples[i] = form_tuple(&runs[i], writer->top, chunks[i] ? area_generation() : 0, flush);
 	}
 	if (!all_chunks && writer->slot)
-		mbucket_note_journal_write(writer->slot, &writer->inbox, writer->top);
+		mbucket_note_journal_write(writer->slot, &writer->inbox, writer->top, !all_events_chunks);
 	DEBUG_POINT("journal-reserved");
 
 	insert_tuples(journal, tuples, n, runs[0].command);

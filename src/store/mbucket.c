@@ -203,7 +203,7 @@ mbucket_reserve(StreamSlot *slot, int32 *inbox, int64 number, const Chunk *heade
 	return chunk;
 }
 
-/* To be called before top-level transaction "writer" writes a journal tuple without a chunk. */
+/* To be called before top-level transaction "writer" writes a journal tuple of events without a chunk. */
 static void
 note_writer(StreamSlot *slot, FullTransactionId writer)
 {
@@ -213,13 +213,17 @@ note_writer(StreamSlot *slot, FullTransactionId writer)
 	slot->journal_writes++;
 }
 
-/* The same for events that arrive: accounting will find them by the inbox. */
+/*
+ * The same for what arrives: accounting will find it by the inbox. Control entries
+ * alone (no "events") matter to nobody else.
+ */
 void
-mbucket_note_journal_write(StreamSlot *slot, int32 *inbox, FullTransactionId writer)
+mbucket_note_journal_write(StreamSlot *slot, int32 *inbox, FullTransactionId writer, bool events)
 {
 	LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 	enter_inbox(slot, writer, inbox);
-	note_writer(slot, writer);
+	if (events)
+		note_writer(slot, writer);
 	LWLockRelease(area_stream_lock(slot));
 }
 

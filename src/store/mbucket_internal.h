@@ -12,7 +12,7 @@
 #define INBOX_NOT_ENTERED	(-2)
 
 extern Chunk *mbucket_reserve(StreamSlot *slot, int32 *inbox, int64 number, const Chunk *header);
-extern void mbucket_note_journal_write(StreamSlot *slot, int32 *inbox, FullTransactionId writer);
+extern void mbucket_note_journal_write(StreamSlot *slot, int32 *inbox, FullTransactionId writer, bool events);
 extern void mbucket_note_journal_rewrite(StreamSlot *slot, FullTransactionId writer);
 extern void mbucket_note_journal_blocks(StreamSlot *slot, int32 inbox, Oid file,
 										BlockNumber first, BlockNumber last);

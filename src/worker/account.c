@@ -479,6 +479,7 @@ account_arrivals(StreamPass *pass)
 		if (arrival->nevents == 0)
 		{
 			pass->advance = Max(pass->advance, arrival->first);
+			arrivals_remove_control(&pass->info->storage, arrivals, arrival);
 			continue;
 		}
 		pass->events += arrival->nevents;
