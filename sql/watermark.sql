@@ -71,6 +71,14 @@ SELECT * FROM wm_windows WHERE "window" > '12:00';
 SELECT aion.advance_watermark('wm', '2024-03-01 12:00');
 SELECT aion.sync('wm');
 SELECT aion.watermark('wm');
+-- what is accounted for is not kept
+DO $$
+DECLARE
+	n int;
+BEGIN
+	EXECUTE format('SELECT count(*) FROM %s WHERE nevents = 0', (SELECT journal FROM aion.stream_def WHERE stream = 'wm'::regclass)) INTO n;
+	RAISE NOTICE 'control entries: %', n;
+END $$;
 
 -- back, when told so: what has fired has fired, later events are judged anew
 SELECT aion.reset_watermark('wm', '2024-03-01 12:40');
