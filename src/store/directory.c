@@ -152,6 +152,7 @@ bucket_create(StreamSlot *slot, int64 number)
 	bucket->first_staged = AREA_NONE;
 	bucket->staged_pages = 0;
 	bucket->staged_at = 0;
+	bucket->expected = false;
 	bucket->freed_by = slot->freed_by;
 	bucket->marks = bucket->swept_marks = 0;
 	bucket->moved = 0;

@@ -31,9 +31,11 @@
 #include "store/block_memory.h"
 #include "store/block_output.h"
 #include "store/codec.h"
+#include "store/directory.h"
 #include "store/event.h"
 #include "store/index_entries.h"
 #include "store/pbucket.h"
+#include "store/staged.h"
 #include "store/yield.h"
 
 #define PBUCKET_FEW_BLOCKS	4
@@ -96,6 +98,7 @@ column_descs(TupleDesc stored)
 struct PBucketWriter
 {
 	const StreamStorage *storage;
+	StreamSlot *slot;			/* NULL: none */
 	Relation	blocks;
 	IndexEntries *indexes;
 	EventLayout *layout;
@@ -118,6 +121,7 @@ pbucket_writer_begin(const StreamStorage *storage)
 	PBucketWriter *writer = palloc0(sizeof(PBucketWriter));
 
 	writer->storage = storage;
+	writer->slot = directory_slot(storage->journal, false, false);
 	writer->context = CurrentMemoryContext;
 	writer->block_context = AllocSetContextCreate(CurrentMemoryContext, "aion block",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -146,6 +150,20 @@ draw_id(void)
 	return id & PG_INT64_MAX;
 }
 
+/*
+ * Copies a block just written for an execution that is foreseen: read from the table it would be there too late. If this
+ * transaction is rolled back, nobody will ever ask for the copy.
+ */
+static void
+stage_written(StreamSlot *slot, HeapTuple row)
+{
+	BlockColumns columns = staged_noted_columns(slot);
+	Size		length;
+	char	   *bytes = pbucket_bytes(row, &columns, &length);
+
+	(void) staged_put(slot, PBUCKET_ROW(row)->bucket, PBUCKET_ROW(row)->id, STAGED_ANONYMOUS, columns, bytes, length);
+}
+
 static void
 insert_block(PBucketWriter *writer, const BlockOutputRow *row, bytea *data)
 {
@@ -164,6 +182,8 @@ insert_block(PBucketWriter *writer, const BlockOutputRow *row, bytea *data)
 	tuple = heap_form_tuple(RelationGetDescr(writer->blocks), values, isnull);
 	simple_heap_insert(writer->blocks, tuple);
 	index_entries_add(writer->indexes, tuple);
+	if (writer->slot && staged_expected(writer->slot, row->bucket))
+		stage_written(writer->slot, tuple);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(writer->block_context);
 	writer->written += row->nevents;
@@ -486,11 +506,11 @@ pbucket_columns(const StreamStorage *storage, const Bitmapset *columns)
 	return result;
 }
 
-/* A block out of line, of which parts are fetched. */
+/* A block of which parts are fetched. */
 typedef struct ToastedBlock
 {
 	struct varlena *data;
-	struct varlena *head;		/* its first bytes */
+	struct varlena *head;		/* its first bytes; all of them, if it is not out of line yet */
 } ToastedBlock;
 
 static void
@@ -521,21 +541,23 @@ read_columns(struct varlena *data, BlockColumns columns, Size *length)
 	ToastedBlock block;
 	BlockSlices slices;
 	Size		raw_size = toast_raw_datum_size(PointerGetDatum(data));
+	bool		external = VARATT_IS_EXTERNAL_ONDISK(data);
 	void	   *bytes;
 	size_t		size = 0;
 
 	/* compressed again: not by us */
-	if (!VARATT_IS_EXTERNAL_ONDISK(data) || raw_size < PROJECT_MIN_BYTES ||
-		toast_datum_size(PointerGetDatum(data)) != raw_size - VARHDRSZ)
+	if (raw_size < PROJECT_MIN_BYTES ||
+		!(external ? toast_datum_size(PointerGetDatum(data)) == raw_size - VARHDRSZ : VARATT_IS_4B_U(data)))
 		return NULL;
 	block.data = data;
-	block.head = detoast_attr_slice(data, 0, PROJECT_HEAD_BYTES);
+	block.head = external ? detoast_attr_slice(data, 0, PROJECT_HEAD_BYTES) : data;
 	slices.fetch = fetch_slice;
 	slices.arg = &block;
 	slices.len = raw_size - VARHDRSZ;
 	if (block_project(&slices, columns, &memory, &bytes, &size) != CODEC_OK)
 		bytes = NULL;
-	pfree(block.head);
+	if (external)
+		pfree(block.head);
 	*length = size;
 	return bytes;
 }

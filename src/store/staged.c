@@ -72,6 +72,9 @@ free_block(MBucket *bucket, int32 *link)
 	bucket->staged_pages -= block->npages;
 	area_free_pages(block->first_page);
 	area_free_staged(index);
+	/* the execution has been, or memory is short */
+	if (bucket->first_staged == AREA_NONE)
+		bucket->expected = false;
 }
 
 /* Frees it if it is neither wanted nor being read. Under A1, exclusively. */
@@ -229,6 +232,38 @@ staged_read(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns, bool
 	free_if_unused(slot, bucket, id);
 	LWLockRelease(area_stream_lock(slot));
 	return data;
+}
+
+void
+staged_expect(StreamSlot *slot, int64 low, int64 high)
+{
+	int			n;
+	int64	   *numbers = directory_numbers(slot, low, high, &n);
+
+	for (int i = 0; i < n; i++)
+	{
+		MBucket    *bucket;
+
+		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
+		bucket = directory_find(slot, numbers[i]);
+		if (bucket)
+			bucket->expected = true;
+		LWLockRelease(area_stream_lock(slot));
+	}
+	pfree(numbers);
+}
+
+bool
+staged_expected(StreamSlot *slot, int64 number)
+{
+	MBucket    *bucket;
+	bool		expected;
+
+	LWLockAcquire(area_stream_lock(slot), LW_SHARED);
+	bucket = directory_find(slot, number);
+	expected = bucket && bucket->expected;
+	LWLockRelease(area_stream_lock(slot));
+	return expected;
 }
 
 bool

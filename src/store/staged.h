@@ -38,6 +38,13 @@ extern void staged_unwant(StreamSlot *slot, int64 bucket, int64 id);
 extern char *staged_read(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns, bool expected,
 						 uint32 *length);
 
+/*
+ * An execution that is foreseen will read buckets low..high: what of them is still in memory is copied as it is
+ * destaged. So it is until that execution has read the copies.
+ */
+extern void staged_expect(StreamSlot *slot, int64 low, int64 high);
+extern bool staged_expected(StreamSlot *slot, int64 bucket);
+
 /* The columns of a copy for which a reader is still to come; 0: there is none. */
 extern BlockColumns staged_wanted(StreamSlot *slot, int64 bucket, int64 id);
 
