@@ -106,12 +106,19 @@ list_movable(MBucket *bucket, const Accounted *set, int64 keep, int *n)
 	return chunks;
 }
 
+static void
+delete_tuple(Relation journal, ItemPointer tid, JournalDead *dead)
+{
+	simple_heap_delete(journal, tid);
+	prune_list_add(&dead->blocks, ItemPointerGetBlockNumber(tid));
+}
+
 /* Chunks marked in one hold of the stream lock. */
 #define MARK_BATCH 256
 
 /* Deletes the journal tuples of chunks and marks them as moved out. */
 static void
-remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation journal)
+remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation journal, JournalDead *dead)
 {
 	FullTransactionId self = GetTopFullTransactionId();
 
@@ -121,7 +128,7 @@ remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation
 
 		CHECK_FOR_INTERRUPTS();
 		store_yield();
-		simple_heap_delete(journal, &tid);
+		delete_tuple(journal, &tid, dead);
 	}
 	for (int i = 0; i < n;)
 	{
@@ -138,7 +145,7 @@ remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation
 }
 
 int64
-destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number, int64 keep)
+destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number, int64 keep, JournalDead *dead)
 {
 	StreamSlot *slot = directory_slot(storage->journal, false, false);
 	Pin		   *pin = slot ? pin_bucket(slot, number) : NULL;
@@ -160,7 +167,7 @@ destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number,
 		DEBUG_POINT("destage-blocks-added");
 		moved = pbucket_writer_end(writer);
 		DEBUG_POINT("destage-blocks-written");
-		remove_chunks(slot, pin->bucket, chunks, n, journal);
+		remove_chunks(slot, pin->bucket, chunks, n, journal, dead);
 		DEBUG_POINT("destage-journal-deleted");
 		table_close(journal, NoLock);
 	}
@@ -242,7 +249,7 @@ list_journal_only(Relation journal, Snapshot snapshot, const Accounted *set, int
 /* Adds one journal tuple's events to the writer (none: a control entry) and deletes it. */
 static void
 fold_tuple(PBucketWriter *writer, Relation journal, Snapshot snapshot, FoldTuple *item,
-		   MemoryContext context)
+		   MemoryContext context, JournalDead *dead)
 {
 	MemoryContext old = MemoryContextSwitchTo(context);
 	HeapTupleData tuple;
@@ -258,8 +265,9 @@ fold_tuple(PBucketWriter *writer, Relation journal, Snapshot snapshot, FoldTuple
 
 		pbucket_writer_add(writer, item->bucket, events, length);
 	}
+	dead->out_of_line += journal_out_of_line(&tuple);
 	ReleaseBuffer(buffer);
-	simple_heap_delete(journal, &item->tid);
+	delete_tuple(journal, &item->tid, dead);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(context);
 }
@@ -281,7 +289,7 @@ note_clean(StreamSlot *slot, uint64 journal_writes, Snapshot snapshot)
 }
 
 int64
-destage_fold(const StreamStorage *storage, const Accounted *set)
+destage_fold(const StreamStorage *storage, const Accounted *set, JournalDead *dead)
 {
 	StreamSlot *slot = directory_slot(storage->journal, true, false);
 	uint64		journal_writes = 0;
@@ -309,7 +317,7 @@ destage_fold(const StreamStorage *storage, const Accounted *set)
 		store_yield();
 		if (i == 0 || list.tuples[i].bucket != list.tuples[i - 1].bucket)
 			pbucket_writer_merge(writer, list.tuples[i].bucket);
-		fold_tuple(writer, journal, snapshot, &list.tuples[i], context);
+		fold_tuple(writer, journal, snapshot, &list.tuples[i], context, dead);
 	}
 	moved = pbucket_writer_end(writer);
 	DEBUG_POINT("fold-written");
@@ -351,7 +359,7 @@ purge_blocks(const StreamStorage *storage, Snapshot snapshot, int64 last_bucket,
 /* Removes what memory holds of buckets up to last_bucket, and its journal tuples. */
 static int64
 purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 last_bucket,
-			 EventTime *last)
+			 EventTime *last, JournalDead *dead)
 {
 	int			n;
 	int64	   *numbers = directory_numbers(slot, PG_INT64_MIN, last_bucket, &n);
@@ -371,7 +379,7 @@ purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 las
 			purged += chunks[j]->nevents;
 			*last = Max(*last, chunks[j]->last);
 		}
-		remove_chunks(slot, pin->bucket, chunks, nchunks, journal);
+		remove_chunks(slot, pin->bucket, chunks, nchunks, journal, dead);
 		pfree(chunks);
 		release_pin(pin);
 	}
@@ -394,7 +402,7 @@ purge_staged(StreamSlot *slot, int64 last_bucket)
 /* Deletes journal tuples without a chunk of buckets up to last_bucket. */
 static int64
 purge_journal(Relation journal, Snapshot snapshot, const Accounted *set, int64 last_bucket,
-			  EventTime *last)
+			  EventTime *last, JournalDead *dead)
 {
 	FoldList	list;
 	int64		purged = 0;
@@ -413,15 +421,16 @@ purge_journal(Relation journal, Snapshot snapshot, const Accounted *set, int64 l
 		purged += JOURNAL_ROW(&tuple)->nevents;
 		if (JOURNAL_ROW(&tuple)->nevents > 0)
 			*last = Max(*last, JOURNAL_ROW(&tuple)->last);
+		dead->out_of_line += journal_out_of_line(&tuple);
 		ReleaseBuffer(buffer);
-		simple_heap_delete(journal, &list.tuples[i].tid);
+		delete_tuple(journal, &list.tuples[i].tid, dead);
 	}
 	pfree(list.tuples);
 	return purged;
 }
 
 int64
-destage_purge(const StreamStorage *storage, const Accounted *set, EventTime before, EventTime *last)
+destage_purge(const StreamStorage *storage, const Accounted *set, EventTime before, EventTime *last, JournalDead *dead)
 {
 	StreamSlot *slot = directory_slot(storage->journal, false, false);
 	/* the last bucket that ends at or before "before" */
@@ -435,9 +444,9 @@ destage_purge(const StreamStorage *storage, const Accounted *set, EventTime befo
 	purged = purge_blocks(storage, snapshot, last_bucket, last);
 	DEBUG_POINT("purge-blocks-deleted");
 	if (slot)
-		purged += purge_memory(slot, journal, set, last_bucket, last);
+		purged += purge_memory(slot, journal, set, last_bucket, last, dead);
 	if (slot == NULL || !visible_clean(slot, &full))
-		purged += purge_journal(journal, snapshot, set, last_bucket, last);
+		purged += purge_journal(journal, snapshot, set, last_bucket, last, dead);
 	/* after all that may have let a request for them go first */
 	if (slot)
 		purge_staged(slot, last_bucket);

@@ -336,6 +336,14 @@ journal_tid(Relation journal, StreamSlot *slot, const Chunk *chunk)
 	return chunk->tid;
 }
 
+Size
+journal_out_of_line(HeapTuple tuple)
+{
+	struct varlena *value = (struct varlena *) ((char *) GETSTRUCT(tuple) + JOURNAL_ROW_SIZE);
+
+	return VARATT_IS_EXTERNAL(value) ? toast_datum_size(PointerGetDatum(value)) : 0;
+}
+
 char *
 journal_events(HeapTuple tuple, uint32 *length)
 {

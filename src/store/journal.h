@@ -98,6 +98,9 @@ extern ItemPointerData journal_tid(Relation journal, struct StreamSlot *slot, co
 /* The packed events of a tuple, MAXALIGNed: in the tuple, or a palloc'd copy. */
 extern char *journal_events(HeapTuple tuple, uint32 *length);
 
+/* Bytes of the tuple in the TOAST table. */
+extern Size journal_out_of_line(HeapTuple tuple);
+
 /* True if the tuple has no chunk in this life of shared memory. */
 extern bool journal_only(const JournalRow *row);
 

@@ -78,7 +78,8 @@ typedef struct IOTask
 	int64		bytes;			/* and what it is expected to move, for aion.io */
 	EventTime	purge_before;	/* result of JOB_PURGE: what was purged */
 	uint64		number;			/* of its request in the queue; 0: there is none yet */
-	int64		moved;			/* result: number of events moved or removed */
+	int64		moved;			/* result: number of events moved or removed, */
+	JournalDead dead;			/* and what of the journal */
 } IOTask;
 
 /* What this process remembers of a journal. */
@@ -256,12 +257,12 @@ do_job(IOTask *task)
 	if (set == NULL)
 		result = IO_GONE;
 	else if (task->job == JOB_DESTAGE)
-		task->moved = destage_bucket(&info->storage, set, task->bucket, task->keep);
+		task->moved = destage_bucket(&info->storage, set, task->bucket, task->keep, &task->dead);
 	else if (task->job == JOB_FOLD)
-		task->moved = destage_fold(&info->storage, set);
+		task->moved = destage_fold(&info->storage, set, &task->dead);
 	else if (task->job == JOB_PURGE && task->purge_before > facts->purged_before)
 	{
-		task->moved = destage_purge(&info->storage, set, task->purge_before, &last);
+		task->moved = destage_purge(&info->storage, set, task->purge_before, &last, &task->dead);
 		DEBUG_POINT("io-purged");
 		if (task->moved > 0)
 			record_purged(facts->stream, last);
@@ -291,12 +292,15 @@ run_in_transaction(IOTask *task)
 	IOResult	result;
 
 	task->moved = 0;
+	memset(&task->dead, 0, sizeof(task->dead));
+	task->dead.blocks.context = io_context;
 	StartTransactionCommand();
 	result = do_job(task);
 	DEBUG_POINT("io-before-commit");
 	CommitTransactionCommand();
 	DEBUG_POINT("io-after-commit");
 	MemoryContextSwitchTo(io_context);
+	journal_vacuum_note(task->facts->journal, &task->dead);
 	if (task->moved > 0 || task->job == JOB_FOLD)
 	{
 		if (task->job == JOB_DESTAGE)
@@ -329,16 +333,6 @@ run_job(IOTask *task)
 		task->number = 0;
 	}
 	PG_END_TRY();
-	return result;
-}
-
-static IOResult
-run_destage(IOTask *task)
-{
-	IOResult	result = run_job(task);
-
-	if (task->moved > 0)
-		journal_vacuum_note(task->facts->journal, task->bytes);
 	return result;
 }
 
@@ -381,7 +375,7 @@ destage_all(const StreamFacts *facts)
 		for (int i = 0; i < n && result == IO_OK; i++)
 		{
 			queue_destages(tasks, n, i);
-			result = run_destage(&tasks[i]);
+			result = run_job(&tasks[i]);
 			staging_serve();
 		}
 	}
@@ -404,7 +398,6 @@ empty_journal(StreamFacts *facts)
 		result = destage_all(facts);
 	if (result != IO_OK)
 		return result;
-	journal_vacuum_note(facts->journal, fold.moved > 0 ? JOURNAL_VACUUM_ANY : 0);
 	/* The wanted counters were read before: what was asked for since is still to be done. */
 	facts->fold_done = facts->fold_wanted;
 	facts->destage_done = facts->destage_wanted;
@@ -429,10 +422,7 @@ serve_stream(StreamFacts *facts)
 	{
 		result = run_job(&purge);
 		if (result == IO_OK)
-		{
 			facts->purged_before = Max(facts->purged_before, purge.purge_before);
-			journal_vacuum_note(facts->journal, purge.moved > 0 ? JOURNAL_VACUUM_ANY : 0);
-		}
 	}
 	if (result == IO_OK && facts->past_before != EVENT_TIME_NEVER && memory->bucket_width == 0)
 		result = run_job(&look);
@@ -456,7 +446,7 @@ run_planned(IOTask *task, const PolicyJob *job, long *again)
 		return false;
 	PG_TRY();
 	{
-		if (run_destage(task) != IO_OK)
+		if (run_job(task) != IO_OK)
 			put_off = LOCKED_MS;
 	}
 	PG_CATCH();

@@ -14,7 +14,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/heapam.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
@@ -29,6 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
+#include "store/prune.h"
 #include "stream/extension.h"
 #include "stream/stream.h"
 #include "view/view.h"
@@ -69,25 +69,16 @@ read_in_order(Relation rel, Oid index_oid)
 	index_close(index, AccessShareLock);
 }
 
-/* Tells the free space map what there is on each page. */
+/* Prunes all pages, also those to which no index leads any more. */
 static void
-record_free_space(Relation rel)
+prune_pages(Relation rel)
 {
 	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
 
 	for (BlockNumber block = 0; block < nblocks; block++)
 	{
-		Buffer		buffer;
-		Size		space;
-
 		CHECK_FOR_INTERRUPTS();
-		buffer = ReadBuffer(rel, block);
-		/* what no index leads to any more */
-		heap_page_prune_opt(rel, buffer);
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		space = PageGetHeapFreeSpace(BufferGetPage(buffer));
-		UnlockReleaseBuffer(buffer);
-		RecordPageWithFreeSpace(rel, block, space);
+		(void) prune_block(rel, block, NULL);
 	}
 	FreeSpaceMapVacuum(rel);
 }
@@ -102,7 +93,7 @@ prune_relation(Relation rel)
 	foreach(lc, indexes)
 		read_in_order(rel, lfirst_oid(lc));
 	list_free(indexes);
-	record_free_space(rel);
+	prune_pages(rel);
 }
 
 /* Prunes a table and its TOAST table, if it is due, not too large, and its owner has not kept autovacuum off. */

@@ -126,6 +126,7 @@ exact('after each step of a firing', $COMPLETE);
 # of hours that are not past, which nobody moves unasked
 hold_at([qw(block-written destage-blocks-added destage-blocks-written destage-journal-deleted io-before-commit io-after-commit)],
 	before => sub { insert_events(300, 20, 21) }, call => q{SELECT aion.destage('s')});
+hold_at(['io-before-prune'], before => sub { insert_events(300, 20, 21) }, call => q{SELECT aion.destage('s')});
 # a journal that is worth it
 hold_at(['io-before-vacuum'], before => sub { insert_events(25000, 20, 21) }, call => q{SELECT aion.destage('s')});
 hold_at(['fold-written'], before => sub { insert_events(300, 20) },

@@ -1,0 +1,32 @@
+/*
+ * prune.h
+ *	  Space that deleted rows leave in a heap, before VACUUM comes.
+ */
+#ifndef AION_PRUNE_H
+#define AION_PRUNE_H
+
+#include "postgres.h"
+
+#include "storage/block.h"
+#include "utils/relcache.h"
+
+/* Blocks in which rows were deleted, in that order. */
+typedef struct PruneList
+{
+	MemoryContext context;		/* set by who makes it; the rest is 0 */
+	BlockNumber *blocks;
+	int			n;
+	int			capacity;
+} PruneList;
+
+extern void prune_list_add(PruneList *list, BlockNumber block);
+
+/*
+ * Takes rows out of a block that are dead to everybody, as any reader would who came by, however empty it is, and tells
+ * the free space map: its upper levels are the caller's to bring up to date. Waits for a moment at most. True: something dead is left,
+ * because somebody may see it or is on the page. *lost (may be NULL) grows by the bytes that line pointers which only
+ * VACUUM frees may keep from being used. The caller has a lock on the relation and a snapshot or none.
+ */
+extern bool prune_block(Relation rel, BlockNumber block, int64 *lost);
+
+#endif							/* AION_PRUNE_H */
