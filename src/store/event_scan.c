@@ -478,6 +478,8 @@ event_scan_next(EventScan *scan)
 			TupleTableSlot *slot = scan->packed_slot;
 
 			scan->at += EVENT_SPACE(event);
+			/* long events are a miss each; the address is inside the run or just behind it */
+			__builtin_prefetch(scan->at);
 			if (scan->check_time)
 			{
 				EventTime	time = event_time(scan->layout, event);
