@@ -123,7 +123,10 @@ target_stream(TriggerData *data)
 	if (!OidIsValid(stream))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation \"%s\" does not exist", argument)));
+				 errmsg("relation \"%s\" does not exist", argument),
+				 errdetail("Trigger \"%s\" of table \"%s\" copies rows to a stream of that name.",
+						   data->tg_trigger->tgname, RelationGetRelationName(data->tg_relation)),
+				 errhint("Drop the trigger, or create it again with the stream's name, in its schema if need be.")));
 	(void) stream_lookup(stream, false);
 	if (stream == RelationGetRelid(data->tg_relation))
 		ereport(ERROR,

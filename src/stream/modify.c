@@ -47,7 +47,8 @@ stream_plan_foreign_modify(PlannerInfo *root, ModifyTable *plan, Index result_re
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot change or delete events of a stream"),
-				 errdetail("Events are immutable: a stream takes INSERT, COPY and TRUNCATE.")));
+				 errdetail("Events are immutable: a stream takes INSERT, COPY and TRUNCATE."),
+				 errhint("Insert an event that corrects the result instead.")));
 	if (plan->onConflictAction == ONCONFLICT_UPDATE)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

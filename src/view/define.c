@@ -141,6 +141,20 @@ view_check_retain(const Interval *retain)
 				 errhint("Give an interval from 0 to 10000 years, such as '30 days' or '2 months'.")));
 }
 
+/* The name of a view, written as in SQL. */
+static RangeVar *
+name_from_text(text *name)
+{
+	List	   *parts;
+
+	if (!SplitIdentifierString(text_to_cstring(name), '.', &parts) || parts == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("invalid name of a continuous view: \"%s\"", text_to_cstring(name)),
+				 errhint("Write it as in SQL, with or without its schema, and in double quotes where SQL needs them, such as '\"Per Ad\"'.")));
+	return makeRangeVarFromNameList(textToQualifiedNameList(name));
+}
+
 /* Reads and checks the arguments. */
 static ViewRequest
 read_arguments(FunctionCallInfo fcinfo)
@@ -155,7 +169,7 @@ read_arguments(FunctionCallInfo fcinfo)
 	refuse_option(!PG_ARGISNULL(ARG_EMIT_TO), "emit_to");
 	refuse_option(!PG_ARGISNULL(ARG_HISTORY) && PG_GETARG_BOOL(ARG_HISTORY), "history");
 
-	request.name = makeRangeVarFromNameList(textToQualifiedNameList(PG_GETARG_TEXT_PP(ARG_NAME)));
+	request.name = name_from_text(PG_GETARG_TEXT_PP(ARG_NAME));
 	request.query = text_to_cstring(PG_GETARG_TEXT_PP(ARG_QUERY));
 	request.window = view_window_from_datum(PG_GETARG_DATUM(ARG_WINDOW));
 	if (!PG_ARGISNULL(ARG_EARLY))

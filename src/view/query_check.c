@@ -384,7 +384,7 @@ view_check_definition(const char *definition_name, const char *view_name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("the query of continuous view \"%s\" reads no stream", view_name),
-				 errhint("Name a foreign table of server \"aion\" in FROM.")));
+				 errhint("Name a foreign table of server \"aion\" in FROM; the results of other continuous views are no stream.")));
 	if (list_length(walk.streams) > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
