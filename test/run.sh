@@ -66,7 +66,7 @@ list_failures()
 {
 	perl -ne '
 		BEGIN { $suite = shift }
-		$file = $1 if /^(\S+) \.\. *$/;
+		$file = $1 if /^(\S+\.pl) \.+ *$/;
 		if (/^(?:test|\s+) ?\S+\s+\.\.\. FAILED/ || (/^not ok \d/ && !/# TODO/i)) { $failed = 1; $shown = 0 }
 		elsif (!/^\s*#/) { $failed = 0 }
 		print "   $suite: ", $file ? "$file: " : "", $_ if $failed && $shown++ < 12 && $lines++ < 60;

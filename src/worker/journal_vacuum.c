@@ -36,6 +36,7 @@
 #define PAUSE_FACTOR 4			/* ... and so many times what the last one took */
 #define TRUNCATE_PAUSE_US (30 * USECS_PER_SEC)
 #define MIN_DEAD_BYTES (1024 * 1024)
+#define MIN_FILE_BYTES (512 * 1024)	/* a shorter file is short enough */
 
 typedef struct JournalRoom
 {
@@ -168,7 +169,7 @@ vacuum_if_due(JournalRoom *entry, int64 live)
 
 	/* Twice what is live is the bound on the whole; half of that leaves room for what comes meanwhile. */
 	enough = entry->bytes >= MIN_DEAD_BYTES && entry->bytes >= live / 2;
-	truncate = entry->truncate_due && entry->file_bytes >= 2 * live + MIN_DEAD_BYTES;
+	truncate = entry->truncate_due && entry->file_bytes >= 2 * live + MIN_FILE_BYTES;
 	if (!enough && !(truncate && until_truncate < 0))
 		return truncate ? until_truncate : -1;
 	if (until_next >= 0)
