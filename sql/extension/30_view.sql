@@ -92,7 +92,7 @@ CREATE FUNCTION aion.pause_view(view regclass)
 	RETURNS void LANGUAGE C
 	AS 'MODULE_PATHNAME', 'aion_pause_view';
 COMMENT ON FUNCTION aion.pause_view(regclass) IS
-	'stops computing windows of a continuous view; its events are kept';
+	'stops computing windows of a continuous view, also one that is being computed; its events are kept';
 
 CREATE FUNCTION aion.resume_view(view regclass)
 	RETURNS void LANGUAGE C

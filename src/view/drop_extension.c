@@ -261,6 +261,8 @@ drop_process_utility(PlannedStmt *pstmt, const char *query_string, bool read_onl
 {
 	Drop		drop;
 
+	if (IsA(pstmt->utilityStmt, DropStmt))
+		view_stop_dropped(castNode(DropStmt, pstmt->utilityStmt));
 	if (read_statement(pstmt->utilityStmt, &drop))
 		lock_dropped(&drop);
 	if (next_process_utility)

@@ -23,6 +23,8 @@
  * and the results' triggers want.  A lock of any of these that is not to be had
  * soon (someone's uncommitted DDL) gives the firing up for a later try, so that
  * other windows don't wait for it.
+ *
+ * Whoever changes the view does not wait for a firing, but has it stopped (stop.c).
  */
 #include "postgres.h"
 
@@ -198,7 +200,7 @@ view_lock_for_work(Oid view, Oid journal, Oid *owner)
 	if (row == NULL)
 		return NULL;
 	LockRelationOid(row->stream, AccessShareLock);
-	LockRelationOid(row->view, AccessShareLock);
+	view_enter(row->view);
 	LockRelationOid(row->definition, AccessShareLock);
 	LockRelationOid(row->results, RowExclusiveLock);
 
@@ -365,20 +367,22 @@ fire_in_transaction(Firing *firing)
 	return FIRING_DONE;
 }
 
-/* True for errors that may go away by themselves. */
-bool
-view_error_is_transient(int sqlerrcode)
+/* What an error makes of the work that it ended: some may go away by themselves. */
+FiringOutcome
+view_outcome_of_error(const ErrorData *error)
 {
-	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
+	if (view_stopped())
+		return FIRING_STOPPED;
+	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
 	{
 		case ERRCODE_TRANSACTION_ROLLBACK:	/* class 40 */
 		case ERRCODE_INSUFFICIENT_RESOURCES:	/* 53 */
 		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:	/* 55 */
 		case ERRCODE_OPERATOR_INTERVENTION: /* 57 */
 		case ERRCODE_SYSTEM_ERROR:	/* 58 */
-			return true;
+			return FIRING_RETRY;
 		default:
-			return false;
+			return FIRING_FAILED;
 	}
 }
 
@@ -461,6 +465,7 @@ view_clean_up_after_error(MemoryContext context)
 	HOLD_INTERRUPTS();
 	MemoryContextSwitchTo(context);
 	error = CopyErrorData();
+	view_execution_ends();
 	QueryCancelPending = false;
 	stream_window_unset();
 	AbortCurrentTransaction();
@@ -489,7 +494,9 @@ view_fire(Oid view, Oid journal, EventTime window_start, FiringKind kind, bool f
 
 	PG_TRY();
 	{
+		view_execution_begins();
 		outcome = fire_in_transaction(&firing);
+		view_execution_ends();
 	}
 	PG_CATCH();
 	{
@@ -499,9 +506,8 @@ view_fire(Oid view, Oid journal, EventTime window_start, FiringKind kind, bool f
 
 	if (error != NULL)
 	{
-		if (!view_error_is_transient(error->sqlerrcode))
-			outcome = FIRING_FAILED;
-		if (firing.claimed)
+		outcome = view_outcome_of_error(error);
+		if (firing.claimed && outcome != FIRING_STOPPED)
 			record_failure(&firing, error);
 		FreeErrorData(error);
 	}

@@ -111,7 +111,7 @@ view_held_lock(Oid relid)
 		if (view_created_here(row->view))
 			continue;			/* the workers don't know it */
 		if (search_relation(row->results, RowExclusiveLock, &search) ||
-			search_relation(row->view, AccessShareLock, &search) ||
+			search_relation(row->view, VIEW_ENTRY_LOCK, &search) ||
 			search_relation(row->definition, AccessShareLock, &search))
 			return search.found;
 	}

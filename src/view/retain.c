@@ -201,7 +201,9 @@ view_remove_results(Oid view, Oid journal, EventTime last_start, EventTime *remo
 	removal->removed = EVENT_TIME_NEVER;
 	PG_TRY();
 	{
+		view_execution_begins();
 		outcome = remove_in_transaction(removal);
+		view_execution_ends();
 	}
 	PG_CATCH();
 	{
@@ -210,9 +212,9 @@ view_remove_results(Oid view, Oid journal, EventTime last_start, EventTime *remo
 	PG_END_TRY();
 	if (error != NULL)
 	{
-		if (!view_error_is_transient(error->sqlerrcode))
-			outcome = FIRING_FAILED;
-		record_failure(removal, error);
+		outcome = view_outcome_of_error(error);
+		if (outcome != FIRING_STOPPED)
+			record_failure(removal, error);
 		FreeErrorData(error);
 	}
 	MemoryContextSwitchTo(context);

@@ -70,8 +70,18 @@ typedef enum FiringOutcome
 	FIRING_DONE,				/* result committed */
 	FIRING_GONE,				/* view or stream no longer there, or truncated since */
 	FIRING_FAILED,				/* the query failed: recorded, stays so until its next firing */
-	FIRING_RETRY				/* transient error (classes 40, 53, 55, 57, 58): recorded, try again with back-off */
+	FIRING_RETRY,				/* transient error (classes 40, 53, 55, 57, 58): recorded, try again with back-off */
+	FIRING_STOPPED				/* by view_stop_hook: as if it had not begun */
 } FiringOutcome;
+
+/*
+ * Hooks that the workers set. The one has whatever executes for the view in this database stopped, without waiting
+ * for that: view_stop_here() is called in its process, by a signal handler. The other tells whether what this
+ * process executes was stopped. view_stop_here() does nothing in a process that executes nothing.
+ */
+extern void (*view_stop_hook) (Oid view);
+extern bool (*view_stopped_hook) (void);
+extern void view_stop_here(void);
 
 /*
  * Executes one window of one view and replaces its result. To be called in a

@@ -6,6 +6,8 @@
  * change it), then reads its row anew, changes it in the caller's transaction
  * and has the scheduler told at commit.  Changed options count for what is
  * judged and fired after that.
+ *
+ * pause_view(), and what would have to wait for an execution of the view, has it stopped (stop.c).
  */
 #include "postgres.h"
 
@@ -50,7 +52,8 @@ enum
 /*
  * Locks the view that is argument 0 of "function" and returns its row. Errors out
  * unless it is a continuous view that the caller owns; that is checked before
- * the lock, so that nobody can lock what isn't his, and again after it.
+ * the lock, so that nobody can lock what isn't his, and again after it. From VIEW_STOP_LOCK on,
+ * executions of the view are stopped.
  */
 static ViewRow *
 lock_own_view(FunctionCallInfo fcinfo, const char *function, LOCKMODE lockmode)
@@ -82,7 +85,12 @@ lock_own_view(FunctionCallInfo fcinfo, const char *function, LOCKMODE lockmode)
 		if (!relation_ownercheck(view, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_VIEW, name);
 		if (pass == 0)
-			LockRelationOid(view, lockmode);
+			LockRelationOid(view, Min(lockmode, VIEW_STOP_LOCK));
+	}
+	if (lockmode >= VIEW_STOP_LOCK)
+	{
+		view_stop_work(view);
+		LockRelationOid(view, lockmode);
 	}
 	return row;
 }
@@ -189,7 +197,7 @@ aion_drop_view(PG_FUNCTION_ARGS)
 static void
 set_paused(FunctionCallInfo fcinfo, const char *function, bool paused)
 {
-	ViewRow    *row = lock_own_view(fcinfo, function, ShareUpdateExclusiveLock);
+	ViewRow    *row = lock_own_view(fcinfo, function, paused ? VIEW_STOP_LOCK : ShareUpdateExclusiveLock);
 
 	if (row->paused == paused)
 		return;
@@ -198,7 +206,7 @@ set_paused(FunctionCallInfo fcinfo, const char *function, bool paused)
 	stream_definitions_changed();
 }
 
-/* aion.pause_view(view regclass): no window of it is computed until it is resumed. */
+/* aion.pause_view(view regclass): no window of it is computed until it is resumed; one that is being computed is stopped. */
 Datum
 aion_pause_view(PG_FUNCTION_ARGS)
 {

@@ -128,13 +128,23 @@ extern void results_sweep_plans(void);
 /* fire.c */
 extern bool view_lock_for_failure(Oid view);
 extern ViewRow *view_lock_for_work(Oid view, Oid journal, Oid *owner);
-extern bool view_error_is_transient(int sqlerrcode);
+extern FiringOutcome view_outcome_of_error(const ErrorData *error);
 extern void view_be_impatient(void);
 extern ErrorData *view_clean_up_after_error(MemoryContext context);
 
 /* stage_size.c */
 extern Size view_stage_ahead(SPIPlanPtr plan);
 extern void results_delete_all(const ViewRow *row);
+
+/* stop.c */
+#define VIEW_ENTRY_LOCK RowExclusiveLock	/* on the view, for a moment: work for it that begins */
+#define VIEW_STOP_LOCK ShareRowExclusiveLock	/* keeps such work from beginning; what has begun goes on, as do readers */
+extern void view_stop_work(Oid view);
+extern void view_stop_dropped(const DropStmt *statement);
+extern void view_enter(Oid view);
+extern bool view_stopped(void);
+extern void view_execution_begins(void);
+extern void view_execution_ends(void);
 
 /* drop_extension.c */
 extern void view_drop_init(void);

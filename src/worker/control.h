@@ -208,6 +208,17 @@ extern bool control_job_take(Job *job, int *slot);
 /* Executor: the outcome of a job taken with control_job_take(); sets the scheduler's latch. */
 extern void control_job_finish(int slot, FiringOutcome outcome, int64 fired_events);
 
+/*
+ * Installed as view_stop_hook: asks whoever runs a job of the view to end it, by SIGUSR2. The signal is worth
+ * nothing by itself: its handler looks whether the job that the process is running is meant, so one that comes late
+ * stops nothing else.
+ */
+extern void control_jobs_stop(Oid view);
+extern void control_stop_handler(SIGNAL_ARGS);
+
+/* Installed as view_stopped_hook: true if the job that this process is running was stopped. */
+extern bool control_job_stopped(void);
+
 /* Does it, in whatever worker; executor.c. */
 extern FiringOutcome job_execute(const Job *job, int64 *fired_events);
 

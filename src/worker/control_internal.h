@@ -65,6 +65,7 @@ typedef struct JobSlot
 	int			pid;			/* who runs it ... */
 	TimestampTz since;			/* ... and since when */
 	bool		forgotten;		/* running for a scheduler that is no more */
+	bool		stop;			/* it is to end now; read bare by the process that runs it */
 	Job			job;
 } JobSlot;
 

@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include <signal.h>
+
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
@@ -23,6 +25,9 @@
 #include "worker/control_internal.h"
 
 /* ---- jobs ---- */
+
+/* The job that this process is running; -1: none. Set under the lock, read by the signal handler. */
+static volatile sig_atomic_t running_job = -1;
 
 bool
 control_job_post(const Job *job)
@@ -40,6 +45,7 @@ control_job_post(const Job *job)
 		free_slot->database = MyDatabaseId;
 		free_slot->pid = 0;
 		free_slot->forgotten = false;
+		free_slot->stop = false;
 		free_slot->job = *job;
 		for (int i = 0; i < CONTROL_WORKERS && latch == NULL; i++)
 		{
@@ -76,7 +82,7 @@ control_job_take(Job *job, int *slot)
 		best->pid = MyProcPid;
 		best->since = GetCurrentTimestamp();
 		*job = best->job;
-		*slot = best - control->jobs;
+		*slot = running_job = best - control->jobs;
 	}
 	LWLockRelease(control->lock);
 	return best != NULL;
@@ -113,8 +119,48 @@ control_job_finish(int slot, FiringOutcome outcome, int64 fired_events)
 	if (outcome == FIRING_DONE && !control->jobs[slot].job.removal)
 		note_execution(control->jobs[slot].since);
 	end_job(&control->jobs[slot], outcome, fired_events);
+	running_job = -1;
 	LWLockRelease(control->lock);
 	control_wake_scheduler();
+}
+
+/*
+ * Signals are sent under the lock, so that none can reach a stranger of the same pid. Code in a view's query that
+ * changes the view does not stop itself.
+ */
+void
+control_jobs_stop(Oid view)
+{
+	LWLockAcquire(control->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < CONTROL_JOBS; i++)
+	{
+		JobSlot    *slot = &control->jobs[i];
+
+		if (slot->state == SLOT_TAKEN && slot->database == MyDatabaseId && slot->job.view == view &&
+			slot->pid != MyProcPid)
+		{
+			slot->stop = true;
+			kill(slot->pid, SIGUSR2);
+		}
+	}
+	LWLockRelease(control->lock);
+}
+
+bool
+control_job_stopped(void)
+{
+	return running_job >= 0 && control->jobs[running_job].stop;
+}
+
+void
+control_stop_handler(SIGNAL_ARGS)
+{
+	int			save_errno = errno;
+
+	if (control_job_stopped())
+		view_stop_here();
+	SetLatch(MyLatch);
+	errno = save_errno;
 }
 
 int

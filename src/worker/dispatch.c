@@ -147,6 +147,9 @@ take_outcome(const Job *job, int64 now)
 		case FIRING_RETRY:
 			window_retry(window, reload_window(window), now);
 			break;
+		case FIRING_STOPPED:
+			window_put_off(window, now);
+			break;
 	}
 	window_set_news(window);
 	if (view->def.paused)
@@ -253,7 +256,6 @@ do_one_job(void)
 
 	if (!control_job_take(&job, &slot))
 		return;
-	worker_state("executing a window");
 	PG_TRY();
 	{
 		outcome = job_execute(&job, &fired_events);

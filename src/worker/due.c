@@ -343,6 +343,23 @@ window_dispatched(Window *window)
 	window->to_finalize = false;
 }
 
+/* It is ready again after that time, as if it had not been dispatched. */
+static void
+place_again(Window *window, int64 delay, int64 now)
+{
+	window->again = false;
+	window->tried_on_time = false;
+	window->tried_final = false;
+	place_timed(window, now + delay, now);
+}
+
+/* Its execution was stopped by somebody who is changing the view, and is given the time for it. */
+void
+window_put_off(Window *window, int64 now)
+{
+	place_again(window, RETRY_FIRST, now);
+}
+
 /*
  * It failed for a reason that may pass. Once that was recorded some times over,
  * whoever waits is told of the failure instead.
@@ -353,10 +370,7 @@ window_retry(Window *window, bool recorded, int64 now)
 	int64		delay = RETRY_FIRST << Min(window->attempts, 6);
 
 	window->attempts++;
-	window->again = false;
-	window->tried_on_time = false;
-	window->tried_final = false;
-	place_timed(window, now + Min(delay, RETRY_LONGEST), now);
+	place_again(window, Min(delay, RETRY_LONGEST), now);
 	if (recorded && window->attempts > RETRIES_WAITED_FOR)
 	{
 		window_set_failed(window, true);
@@ -507,26 +521,23 @@ view_schedule_waiting(SchedView *view, int64 now)
 	}
 }
 
-/* A view was paused: nothing of it is due. What runs goes on. */
+static void
+unschedule(Window *window)
+{
+	if (window->place == PLACE_RUNNING)
+		return;
+	window_unplace(window);
+	window_undue(window);
+}
+
+/* A view was paused: nothing of it is due but what runs, until that has ended. */
 void
 view_unschedule_all(SchedView *view)
 {
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, &view->news)
-	{
-		Window	   *window = dlist_container(Window, news_node, iter.cur);
-
-		if (window->place != PLACE_RUNNING)
-			window_unplace(window);
-		window_undue(window);
-	}
+		unschedule(dlist_container(Window, news_node, iter.cur));
 	dlist_foreach_modify(iter, &view->due)
-	{
-		Window	   *window = dlist_container(Window, due_node, iter.cur);
-
-		if (window->place != PLACE_RUNNING)
-			window_unplace(window);
-		window_undue(window);
-	}
+		unschedule(dlist_container(Window, due_node, iter.cur));
 }

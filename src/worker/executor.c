@@ -28,6 +28,12 @@
 FiringOutcome
 job_execute(const Job *job, int64 *fired_events)
 {
+	char		state[64];
+
+	snprintf(state, sizeof(state), job->removal ? "removing results of view %u" : "firing a window of view %u",
+			 job->view);
+	worker_state(state);
+	DEBUG_POINT("executor-taken");
 	if (job->removal)
 		return view_remove_results(job->view, job->journal, job->window_start, fired_events);
 	return view_fire(job->view, job->journal, job->window_start, job->kind, job->final_too,
@@ -41,12 +47,7 @@ run_job(const Job *job, int slot)
 	volatile FiringOutcome outcome = FIRING_RETRY;
 	int64		fired_events = 0;
 	int			failures = 0;
-	char		state[64];
 
-	snprintf(state, sizeof(state), job->removal ? "removing results of view %u" : "firing a window of view %u",
-			 job->view);
-	worker_state(state);
-	DEBUG_POINT("executor-taken");
 	PG_TRY();
 	{
 		outcome = job_execute(job, &fired_events);

@@ -349,6 +349,8 @@ worker_init(void)
 		RegisterBackgroundWorker(&worker);
 
 	stream_wake_hook = control_wake;
+	view_stop_hook = control_jobs_stop;
+	view_stopped_hook = control_job_stopped;
 	staging_init();
 	serializer_init();
 	database_ddl_init();

@@ -114,7 +114,7 @@ retention_outcome(const Job *job, int64 now)
 	{
 		scheduler.definitions_changed |= job->outcome == FIRING_GONE;
 		view->remove_at = now + Min(RUN_EVERY << Min(view->remove_failures, 6), RETRY_LONGEST);
-		view->remove_failures++;
+		view->remove_failures += job->outcome != FIRING_STOPPED;
 		return;
 	}
 	view->remove_failures = 0;

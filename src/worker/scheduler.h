@@ -431,6 +431,7 @@ extern void window_undue(Window *window);
 extern void window_unplace(Window *window);
 extern void window_dispatched(Window *window);
 extern void window_retry(Window *window, bool recorded, int64 now);
+extern void window_put_off(Window *window, int64 now);
 extern void due_run_timers(int64 now);
 extern void due_run_lateness_clock(SchedStream *stream, int64 now);
 extern int64 due_next_timer(int64 now);

@@ -479,6 +479,7 @@ worker_begin(WorkerRole role, Datum main_arg)
 	keep_freed_memory();
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGUSR2, control_stop_handler);
 	BackgroundWorkerUnblockSignals();
 
 	if (!enter(role, main_arg))
