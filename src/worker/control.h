@@ -193,7 +193,7 @@ typedef struct Job
 } Job;
 
 /*
- * Scheduler: queues a job and sets the latch of an idle executor; false: no
+ * Scheduler: queues a job and sets the latches of idle executors; false: no
  * room. At most one job per window should be outstanding. The caller starts executors
  * (worker_start) as it sees fit.
  */

@@ -33,7 +33,6 @@ bool
 control_job_post(const Job *job)
 {
 	JobSlot    *free_slot = NULL;
-	Latch	   *latch = NULL;
 
 	LWLockAcquire(control->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < CONTROL_JOBS && free_slot == NULL; i++)
@@ -47,18 +46,17 @@ control_job_post(const Job *job)
 		free_slot->forgotten = false;
 		free_slot->stop = false;
 		free_slot->job = *job;
-		for (int i = 0; i < CONTROL_WORKERS && latch == NULL; i++)
+		/* not the first one alone: it may be about to take the job before this, which may not end for a long time */
+		for (int i = 0; i < CONTROL_WORKERS; i++)
 		{
 			WorkerSlot *worker = &control->workers[i];
 
 			if (worker->pid != 0 && worker->role == WORKER_EXECUTOR &&
 				worker->database == MyDatabaseId && worker->state[0] == '\0')
-				latch = worker->latch;
+				SetLatch(worker->latch);
 		}
 	}
 	LWLockRelease(control->lock);
-	if (latch != NULL)
-		SetLatch(latch);
 	return free_slot != NULL;
 }
 
