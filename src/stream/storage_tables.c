@@ -33,6 +33,7 @@
 #include "utils/lsyscache.h"
 
 #include "debug_point.h"
+#include "store/pbucket.h"
 #include "stream/extension.h"
 #include "stream/registry.h"
 
@@ -43,7 +44,6 @@
 #define ADDED_STREAM		1
 #define ASIDE_STREAM		2
 #define DEF_STREAM			1
-#define BLOCKS_NEVENTS		4
 
 /*
  * What a new stream has accounted for: nothing. Every transaction that can write
@@ -255,12 +255,9 @@ storage_delete_rows(Oid relid)
 	storage_delete_added_columns(relid);
 }
 
-/*
- * True if the table has a row, visible to a new snapshot, whose column "att"
- * (if not 0) is > 0.
- */
+/* True if the table has a row that a new snapshot shows; of blocks, one that holds events. */
 static bool
-table_has_rows(Oid relid, AttrNumber att)
+table_has_events(Oid relid, bool blocks)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
@@ -268,12 +265,7 @@ table_has_rows(Oid relid, AttrNumber att)
 	bool		found = false;
 
 	while (!found && (tuple = systable_getnext(scan)) != NULL)
-	{
-		bool		isnull;
-
-		found = att == 0 ||
-			DatumGetInt32(heap_getattr(tuple, att, RelationGetDescr(rel), &isnull)) > 0;
-	}
+		found = !blocks || PBUCKET_ROW(tuple)->nevents > 0;
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 
@@ -288,8 +280,8 @@ bool
 storage_holds_events(Oid relid, const RegistryEntry *entry)
 {
 	return stream_transaction_has_written() ||
-		table_has_rows(entry->journal, 0) ||
-		table_has_rows(entry->blocks, BLOCKS_NEVENTS);
+		table_has_events(entry->journal, false) ||
+		table_has_events(entry->blocks, true);
 }
 
 /* True if there are packed events of the stream anywhere, set-aside ones included. */
