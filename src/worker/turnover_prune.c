@@ -50,15 +50,18 @@ has_dead_rows(Oid relid)
 }
 
 /*
- * Reads a table through an index. Without an index scan's conditions only
- * btree is sure to return every row, and it alone marks entries.
+ * Reads a table through an index, unless somebody has that locked: REINDEX locks it alone, for as long as its
+ * transaction lasts. Without an index scan's conditions only btree is sure to return every row, and it alone marks entries.
  */
 static void
 read_in_order(Relation rel, Oid index_oid)
 {
-	Relation	index = index_open(index_oid, AccessShareLock);
+	Relation	index;
 	SysScanDesc scan;
 
+	if (!ConditionalLockRelationOid(index_oid, AccessShareLock))
+		return;
+	index = index_open(index_oid, NoLock);
 	if (index->rd_rel->relam == BTREE_AM_OID && index->rd_index->indisvalid)
 	{
 		scan = systable_beginscan_ordered(rel, index, GetActiveSnapshot(), 0, NULL);
@@ -108,7 +111,9 @@ prune_table(Relation rel)
 		return;
 	if (OidIsValid(rel->rd_rel->reltoastrelid))
 	{
-		toast = table_open(rel->rd_rel->reltoastrelid, AccessShareLock);
+		if (!ConditionalLockRelationOid(rel->rd_rel->reltoastrelid, AccessShareLock))
+			return;
+		toast = table_open(rel->rd_rel->reltoastrelid, NoLock);
 		blocks += RelationGetNumberOfBlocks(toast);
 	}
 	if (blocks <= SMALL_BLOCKS)
