@@ -122,7 +122,7 @@ typedef struct MBucket
 	int32		first_staged;	/* staged blocks, in no order */
 	int32		staged_pages;	/* of these */
 	TimestampTz staged_at;		/* when the latest of these was copied */
-	bool		expected;		/* an execution that is foreseen will read what is destaged until then */
+	bool		expected;		/* an execution that is foreseen will read what is destaged until it begins */
 	int32		nevents;
 	uint32		marks;			/* how often chunks were marked, as moved out or rolled back, */
 	uint32		swept_marks;	/* and after how many of these all such chunks were freed */

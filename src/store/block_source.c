@@ -194,6 +194,7 @@ block_source_begin(const StreamStorage *storage, StreamSlot *slot, Snapshot snap
 		MemoryContextRegisterResetCallback(CurrentMemoryContext, &source->callback);
 		source->ahead = ahead;
 		staged_note_columns(slot, source->columns);
+		staged_expect(slot, low, high, false);
 		ask_ahead(source);
 	}
 	return source;

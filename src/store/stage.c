@@ -125,7 +125,7 @@ stage_range(const StreamStorage *storage, Snapshot snapshot, int64 low, int64 hi
 
 	/* before the scan: what is not on disk yet when it looks comes later */
 	if (slot && !whole)
-		staged_expect(slot, low, high);
+		staged_expect(slot, low, high, true);
 	pbucket_scan_begin(&scan, storage, snapshot, low, high);
 	while (result == STAGE_DONE && (row = pbucket_scan_next(&scan)) != NULL)
 		result = stage_row(slot, row, STAGED_ANONYMOUS, whole ? BLOCK_COLUMNS_ALL : staged_noted_columns(slot),

@@ -235,7 +235,7 @@ staged_read(StreamSlot *slot, int64 bucket, int64 id, BlockColumns columns, bool
 }
 
 void
-staged_expect(StreamSlot *slot, int64 low, int64 high)
+staged_expect(StreamSlot *slot, int64 low, int64 high, bool expected)
 {
 	int			n;
 	int64	   *numbers = directory_numbers(slot, low, high, &n);
@@ -247,7 +247,7 @@ staged_expect(StreamSlot *slot, int64 low, int64 high)
 		LWLockAcquire(area_stream_lock(slot), LW_EXCLUSIVE);
 		bucket = directory_find(slot, numbers[i]);
 		if (bucket)
-			bucket->expected = true;
+			bucket->expected = expected;
 		LWLockRelease(area_stream_lock(slot));
 	}
 	pfree(numbers);

@@ -40,9 +40,10 @@ extern char *staged_read(StreamSlot *slot, int64 bucket, int64 id, BlockColumns 
 
 /*
  * An execution that is foreseen will read buckets low..high: what of them is still in memory is copied as it is
- * destaged. So it is until that execution has read the copies.
+ * destaged; or, the other way round, it has begun. Another one that is foreseen for some of them will read what is
+ * destaged from now on without copies.
  */
-extern void staged_expect(StreamSlot *slot, int64 low, int64 high);
+extern void staged_expect(StreamSlot *slot, int64 low, int64 high, bool expected);
 extern bool staged_expected(StreamSlot *slot, int64 bucket);
 
 /* The columns of a copy for which a reader is still to come; 0: there is none. */

@@ -29,6 +29,7 @@
 
 #include "compat.h"
 #include "store/prune.h"
+#include "store/yield.h"
 #include "stream/extension.h"
 #include "stream/stream.h"
 #include "view/view.h"
@@ -66,7 +67,10 @@ read_in_order(Relation rel, Oid index_oid)
 	{
 		scan = systable_beginscan_ordered(rel, index, GetActiveSnapshot(), 0, NULL);
 		while (systable_getnext_ordered(scan, ForwardScanDirection) != NULL)
+		{
 			CHECK_FOR_INTERRUPTS();
+			store_yield();
+		}
 		systable_endscan_ordered(scan);
 	}
 	index_close(index, AccessShareLock);
@@ -81,6 +85,7 @@ prune_pages(Relation rel)
 	for (BlockNumber block = 0; block < nblocks; block++)
 	{
 		CHECK_FOR_INTERRUPTS();
+		store_yield();
 		(void) prune_block(rel, block, NULL);
 	}
 	FreeSpaceMapVacuum(rel);
