@@ -230,11 +230,10 @@ events('x', q{SELECT g, g % 3, g, 'n', timestamptz '2024-03-01 10:00+00' + g * i
 sql(q{SELECT aion.advance_watermark('x', '2024-03-01 11:00+00'); SELECT aion.sync('x')});
 my $id = 10_000;
 
-# Returns when the server has come back, the session's last result being given.
-sub wait_for_crash
+sub reconnect
 {
-	my ($result) = @_;
-	1 until $result->{lost} || $session->query('SELECT 1')->{lost};
+	my ($from) = @_;
+	wait_for_crash($node, $from);
 	$session->connect;
 	return;
 }
@@ -246,10 +245,11 @@ for my $point ('readmit-written', 'readmit-before-commit', 'readmit-committed', 
 		$id += 10;
 		sql(q{SELECT aion.sync('x')});
 		my $final = sql(q{SELECT sum(final_firings), sum(on_time_firings) FROM aion.views WHERE view IN ('x1'::regclass, 'x2'::regclass)});
+		my $log = -s $node->logfile;
 		arm_fault($node, $point, $action);
 		my $result = $session->query('SELECT aion.readmit(' . ids('x') . ')');
 		wait_for_fault($node, $point);
-		wait_for_crash($result) if $action eq 'crash';
+		reconnect($log) if $action eq 'crash';
 		my $left = sql(q{SELECT count(*) FROM aion.expired WHERE stream = 'x'::regclass});
 		like($left, qr/^[03]$/, "$action at $point: all or none");
 		is($left, '0', "$action at $point: a call that returned has done it") if $result->{ok};
@@ -326,11 +326,12 @@ for my $point ('retain-deleted', 'retain-committed')
 {
 	for my $action ('crash', 'error')
 	{
+		my $log = -s $node->logfile;
 		arm_fault($node, $point, $action);
 		my $from = sql(q{SELECT extract(epoch FROM max(at) - '2024-03-01 10:00:30+00') / 60 + 1 FROM r}) + 0;
 		eval { minutes($from, $from + 9) };
 		wait_for_fault($node, $point);
-		wait_for_crash({}) if $action eq 'crash';
+		reconnect($log) if $action eq 'crash';
 		minutes($from + 10, $from + 10);
 		wait_until($node, 'SELECT count(*) = 120 FROM rv', "$action at $point: the rest goes");
 	}

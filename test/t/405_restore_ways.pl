@@ -148,11 +148,12 @@ like($error, qr/being restored/, 'the last step is not in a dump of data alone')
 # it is taken over wholly or not at all
 for my $action ('error', 'crash')
 {
+	my $log = -s $node->logfile;
 	arm_fault($node, 'stream-adopted', $action);
 	($code, $out, $error) = $node->psql('apart', 'REFRESH MATERIALIZED VIEW aion.restored');
 	isnt($code, 0, "$action in the last step");
 	wait_for_fault($node, 'stream-adopted');
-	$node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
+	wait_for_crash($node, $log) if $action eq 'crash';
 	($code, $out, $error) = $node->psql('apart', "INSERT INTO s VALUES ('a', 1, '2024-03-01 09:00')");
 	like($error, qr/being restored/, "$action in the last step: nothing is taken over");
 }

@@ -18,7 +18,7 @@ use Time::HiRes qw(usleep);
 our @EXPORT = qw(
   new_node sync_stream wait_until oracle_ok
   worker_pid kill_worker kill_server
-  arm_fault wait_for_fault release_fault
+  arm_fault wait_for_fault release_fault wait_for_crash
 );
 
 my $CONFIG = dirname(abs_path(__FILE__)) . '/../aion.conf';
@@ -88,9 +88,13 @@ sub worker_pid
 {
 	my ($node, $kind, $dbname) = @_;
 	my $where = "backend_type = 'aion $kind'" . ($dbname ? " AND datname = '$dbname'" : '');
-	$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE $where")
-	  or die "no aion $kind came up";
-	return $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $where ORDER BY pid LIMIT 1");
+	my $pid;
+	_poll(
+		sub {
+			(my $code, $pid, my $error) = $node->psql('postgres', "SELECT pid FROM pg_stat_activity WHERE $where ORDER BY pid LIMIT 1");
+			return $code == 0 && $pid ne '';
+		}) or die "no aion $kind came up";
+	return $pid;
 }
 
 # Kills a worker and returns when that process is gone. KILL, the default, makes the server restart all its processes;
@@ -98,8 +102,10 @@ sub worker_pid
 sub kill_worker
 {
 	my ($node, $kind, $signal, $dbname) = @_;
-	my $pid = worker_pid($node, $kind, $dbname);
-	kill($signal // 'KILL', $pid) == 1 or die "could not signal aion $kind, process $pid: $!";
+	my $pid;
+
+	# one that has just ended by itself is not the one that is meant
+	_poll(sub { return kill($signal // 'KILL', $pid = worker_pid($node, $kind, $dbname)) == 1 }) or die "could not signal aion $kind, process $pid: $!";
 	_poll(sub { !kill(0, $pid) }) or die "aion $kind, process $pid, did not end";
 	return $pid;
 }
@@ -118,6 +124,15 @@ sub kill_server
 			$node->stop('fast', fail_ok => 1);    # what a start that failed left behind
 			return 0;
 		}) or die 'the server did not start after kill -9';
+	return;
+}
+
+# Waits until the server has restarted all its processes, after the end of its log was at $from. One that answers need not
+# have noticed yet that one of them crashed.
+sub wait_for_crash
+{
+	my ($node, $from) = @_;
+	_poll(sub { slurp_file($node->logfile, $from) =~ /reinitializing.*ready to accept connections/s }) or die 'the server did not restart after a crash';
 	return;
 }
 
