@@ -6,9 +6,11 @@
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/freespace.h"
+#include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -27,6 +29,12 @@ prune_list_add(PruneList *list, BlockNumber block)
 			MemoryContextAlloc(list->context, sizeof(BlockNumber) * list->capacity);
 	}
 	list->blocks[list->n++] = block;
+}
+
+Relation
+prune_open(Oid relid)
+{
+	return ConditionalLockRelationOid(relid, AccessShareLock) ? try_relation_open(relid, NoLock) : NULL;
 }
 
 static int

@@ -17,7 +17,6 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/freespace.h"
-#include "storage/lmgr.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -130,11 +129,10 @@ prune_journal(JournalRoom *entry, Relation rel)
 static void
 prune_if_free(JournalRoom *entry)
 {
-	Relation	rel = NULL;
+	Relation	rel;
 
 	StartTransactionCommand();
-	if (ConditionalLockRelationOid(entry->journal, AccessShareLock))
-		rel = try_relation_open(entry->journal, NoLock);
+	rel = prune_open(entry->journal);
 	if (rel != NULL)
 	{
 		DEBUG_POINT("io-before-prune");

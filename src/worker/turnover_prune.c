@@ -15,7 +15,6 @@
 
 #include "access/genam.h"
 #include "access/relation.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
 #include "miscadmin.h"
@@ -57,12 +56,11 @@ has_dead_rows(Oid relid)
 static void
 read_in_order(Relation rel, Oid index_oid)
 {
-	Relation	index;
+	Relation	index = prune_open(index_oid);
 	SysScanDesc scan;
 
-	if (!ConditionalLockRelationOid(index_oid, AccessShareLock))
+	if (index == NULL)
 		return;
-	index = index_open(index_oid, NoLock);
 	if (index->rd_rel->relam == BTREE_AM_OID && index->rd_index->indisvalid)
 	{
 		scan = systable_beginscan_ordered(rel, index, GetActiveSnapshot(), 0, NULL);
@@ -73,7 +71,7 @@ read_in_order(Relation rel, Oid index_oid)
 		}
 		systable_endscan_ordered(scan);
 	}
-	index_close(index, AccessShareLock);
+	relation_close(index, AccessShareLock);
 }
 
 /* Prunes all pages, also those to which no index leads any more. */
@@ -116,9 +114,9 @@ prune_table(Relation rel)
 		return;
 	if (OidIsValid(rel->rd_rel->reltoastrelid))
 	{
-		if (!ConditionalLockRelationOid(rel->rd_rel->reltoastrelid, AccessShareLock))
+		toast = prune_open(rel->rd_rel->reltoastrelid);
+		if (toast == NULL)
 			return;
-		toast = table_open(rel->rd_rel->reltoastrelid, NoLock);
 		blocks += RelationGetNumberOfBlocks(toast);
 	}
 	if (blocks <= SMALL_BLOCKS)
@@ -128,7 +126,7 @@ prune_table(Relation rel)
 			prune_relation(toast);
 	}
 	if (toast != NULL)
-		table_close(toast, AccessShareLock);
+		relation_close(toast, AccessShareLock);
 }
 
 /* The same, unless somebody has it locked. */
@@ -137,9 +135,9 @@ prune_if_free(Oid relid)
 {
 	Relation	rel;
 
-	if (!OidIsValid(relid) || !has_dead_rows(relid) || !ConditionalLockRelationOid(relid, AccessShareLock))
+	if (!OidIsValid(relid) || !has_dead_rows(relid))
 		return;
-	rel = try_relation_open(relid, NoLock);
+	rel = prune_open(relid);
 	if (rel == NULL)
 		return;
 	prune_table(rel);
