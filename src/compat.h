@@ -129,8 +129,10 @@ compat_vacuum_params_init(VacuumParams *params)
 /* 16: one function checks the ownership of any kind of object. */
 #if PG_VERSION_NUM < 160000
 #define relation_ownercheck(relid, role) pg_class_ownercheck(relid, role)
+#define schema_ownercheck(schema, role) pg_namespace_ownercheck(schema, role)
 #else
 #define relation_ownercheck(relid, role) object_ownercheck(RelationRelationId, relid, role)
+#define schema_ownercheck(schema, role) object_ownercheck(NamespaceRelationId, schema, role)
 #endif
 
 /* 16: the permissions that a query needs are in a list of their own, no longer in its range table. */

@@ -8,15 +8,21 @@
  * waits for their locks. An execution that was stopped is rolled back and leaves no trace; its window is still
  * due, and is executed again if that transaction is.
  *
+ * Code of the view's that catches the cancellation is cancelled again as it goes on, and its process
+ * ended if it never gives in.
+ *
  * Other DDL waits for executions as ever. Pausing the view helps it.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
+#include "utils/lsyscache.h"
 
 #include "compat.h"
 #include "view/view_internal.h"
@@ -26,6 +32,10 @@ bool		(*view_stopped_hook) (void) = NULL;
 
 /* True where an error is an execution's, and taken care of as such. */
 static volatile sig_atomic_t executing = false;
+
+/* How often code of the view's may catch what interrupts it, as a handler of query_canceled does, before its process ends. */
+#define CATCHES_BORNE 100
+static int	caught;
 
 /* ---- those who stop ---- */
 
@@ -38,7 +48,14 @@ view_stop_work(Oid view)
 		view_stop_hook(view);
 }
 
-/* Before DROP VIEW: stops what executes for those of the views that are continuous and the user's. */
+/* A view's owner may drop it, or the owner of its schema. */
+static bool
+may_drop(Oid view)
+{
+	return relation_ownercheck(view, GetUserId()) || schema_ownercheck(get_rel_namespace(view), GetUserId());
+}
+
+/* Before DROP VIEW: stops what executes for those of the views that are continuous and that the user may drop. */
 void
 view_stop_dropped(const DropStmt *statement)
 {
@@ -50,7 +67,7 @@ view_stop_dropped(const DropStmt *statement)
 	{
 		Oid			view = RangeVarGetRelid(makeRangeVarFromNameList(lfirst(lc)), NoLock, true);
 
-		if (OidIsValid(view) && view_row_read(view) != NULL && relation_ownercheck(view, GetUserId()))
+		if (OidIsValid(view) && view_row_read(view) != NULL && may_drop(view))
 			view_stop_work(view);
 	}
 }
@@ -80,10 +97,27 @@ view_stop_here(void)
 		InterruptPending = QueryCancelPending = true;
 }
 
+/* After an error was caught: whoever has caught that he is stopped is interrupted again as he goes on. */
+static void
+interrupt_again(SubXactEvent event, SubTransactionId self, SubTransactionId parent, void *arg)
+{
+	if (event != SUBXACT_EVENT_ABORT_SUB || !executing || !view_stopped())
+		return;
+	if (++caught > CATCHES_BORNE)
+		ProcDiePending = true;
+	view_stop_here();
+}
+
 /* From here on the execution can be stopped; errors out if it was before. */
 void
 view_execution_begins(void)
 {
+	static bool registered = false;
+
+	if (!registered)
+		RegisterSubXactCallback(interrupt_again, NULL);
+	registered = true;
+	caught = 0;
 	executing = true;
 	if (view_stopped())
 		view_stop_here();

@@ -46,10 +46,14 @@ sub no_failure
 }
 
 # While there is a row in "endless", v's query does not end.
+my $ENDLESS = '(WITH RECURSIVE r(i) AS (SELECT 1 FROM public.endless UNION ALL SELECT i FROM r) SELECT count(*) FROM r)';
+
 sub create_view
 {
-	sql(q{SET ROLE joe;
-		SELECT aion.create_view('v', 'SELECT count(*) AS n, (WITH RECURSIVE r(i) AS (SELECT 1 FROM public.endless UNION ALL SELECT i FROM r) SELECT count(*) FROM r) AS loops FROM public.s', aion.tumbling('1 hour'));
+	my ($loops) = @_;
+	$loops //= $ENDLESS;
+	sql(qq{SET ROLE joe;
+		SELECT aion.create_view('v', 'SELECT count(*) AS n, $loops AS loops FROM public.s', aion.tumbling('1 hour'));
 		RESET ROLE});
 	return;
 }
@@ -114,6 +118,36 @@ sub make_endless
 	$window += 2;
 	sql("SELECT aion.advance_watermark('s', timestamptz '2024-03-01 00:00+00' + $window * interval '1 hour')");
 	return executions_are($n, $name);
+}
+
+# Code that catches what interrupts it, once or as often as that happens.
+sub stubborn_code_is_stopped
+{
+	my ($n, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	for my $times ('once', 'always')
+	{
+		sql(sprintf q{
+			CREATE FUNCTION stubborn() RETURNS bigint STABLE LANGUAGE plpgsql AS $$ BEGIN
+				WHILE EXISTS (SELECT FROM public.endless) LOOP
+					BEGIN PERFORM pg_sleep(3600); EXCEPTION WHEN query_canceled THEN %s; END;
+				END LOOP;
+				RETURN 0; END $$}, $times eq 'once' ? 'PERFORM pg_sleep(3600)' : 'NULL');
+		create_view('public.stubborn()');
+		make_endless($n, "$name: code that catches cancellation $times is endless");
+		returns($user, q{SELECT aion.pause_view('v')}, 'pausing returns');
+		executions_are(0, 'and stops it');
+		no_failure('caught');
+		other_window();
+		other_is_served('caught');
+		sql('DELETE FROM endless');
+		returns($user, q{SELECT aion.resume_view('v')});
+		returns($admin, q{SELECT aion.sync('s')}, 'it ends when executed again');
+		oracle_ok($node, 'v', q{SELECT at, at + interval '1 hour', count(*), 0 FROM s GROUP BY at}, 'the results are right');
+		returns($user, 'DROP VIEW v');
+		sql('DROP FUNCTION stubborn');
+	}
+	return;
 }
 
 # ---- executors --------------------------------------------------------------------------------------------------------
@@ -190,6 +224,11 @@ executions_are(2, 'a new view of that name begins');
 returns($user, 'DROP VIEW v', 'DROP VIEW returns');
 other_window();
 other_is_served('dropped');
+create_view();
+executions_are(2, 'another one begins');
+sql('ALTER SCHEMA public OWNER TO jim');
+returns($admin, 'SET ROLE jim; DROP VIEW v; RESET ROLE', 'DROP VIEW by the owner of its schema returns');
+stubborn_code_is_stopped(2, 'executors');
 finish();
 
 # ---- the scheduler itself ----------------------------------------------------------------------------------------------
@@ -222,6 +261,7 @@ executions_are(1, 'a new view of that name begins');
 returns($user, 'DROP VIEW v', 'DROP VIEW returns');
 other_window();
 other_is_served('dropped by DROP VIEW, one process');
+stubborn_code_is_stopped(1, 'one process');
 finish();
 
 done_testing();
