@@ -373,6 +373,8 @@ view_outcome_of_error(const ErrorData *error)
 {
 	if (view_stopped())
 		return FIRING_STOPPED;
+	if (error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
+		return FIRING_LOCKED;
 	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
 	{
 		case ERRCODE_TRANSACTION_ROLLBACK:	/* class 40 */

@@ -71,6 +71,7 @@ typedef enum FiringOutcome
 	FIRING_GONE,				/* view or stream no longer there, or truncated since */
 	FIRING_FAILED,				/* the query failed: recorded, stays so until its next firing */
 	FIRING_RETRY,				/* transient error (classes 40, 53, 55, 57, 58): recorded, try again with back-off */
+	FIRING_LOCKED,				/* the same because of somebody's lock, which other windows of the view would meet as well */
 	FIRING_STOPPED				/* by view_stop_hook: as if it had not begun */
 } FiringOutcome;
 

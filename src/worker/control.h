@@ -225,6 +225,9 @@ extern FiringOutcome job_execute(const Job *job, int64 *fired_events);
 /* How long the latest executions took that gave a result: up to POLICY_EXECUTIONS numbers; returns how many. */
 extern int	control_execution_times(int32 *ms);
 
+/* Scheduler: true if somebody has been executing that window for so many ms. */
+extern bool control_job_runs(Oid view, EventTime window_start, int ms);
+
 /* Jobs of this database that are running. */
 extern int	control_jobs_running(void);
 

@@ -145,6 +145,24 @@ control_jobs_stop(Oid view)
 }
 
 bool
+control_job_runs(Oid view, EventTime window_start, int ms)
+{
+	bool		runs = false;
+
+	LWLockAcquire(control->lock, LW_SHARED);
+	for (int i = 0; i < CONTROL_JOBS; i++)
+	{
+		const JobSlot *slot = &control->jobs[i];
+
+		if (slot->state == SLOT_TAKEN && slot->database == MyDatabaseId && slot->job.view == view &&
+			slot->job.window_start == window_start && !slot->job.removal)
+			runs = TimestampDifferenceExceeds(slot->since, GetCurrentTimestamp(), ms);
+	}
+	LWLockRelease(control->lock);
+	return runs;
+}
+
+bool
 control_job_stopped(void)
 {
 	return running_job >= 0 && control->jobs[running_job].stop;

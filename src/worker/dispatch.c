@@ -23,6 +23,8 @@
 #define JOBS_PER_EXECUTOR	4
 #define PREDECESSOR_WAIT	5000	/* ms that jobs of a former scheduler get to end */
 #define LOOK_AGAIN			(1 * USECS_PER_SEC)
+#define HOLD_SHORTEST		(1 * USECS_PER_SEC)
+#define HOLD_LONGEST		(60 * USECS_PER_SEC)
 
 typedef struct Outstanding
 {
@@ -33,6 +35,9 @@ typedef struct Outstanding
 
 static Outstanding outstanding[CONTROL_JOBS];
 static int	noutstanding = 0;
+
+/* When to look again at windows whose view is held. */
+static int64 held_next = MONO_NEVER;
 
 /*
  * At the scheduler's start: jobs of a predecessor that still run would be
@@ -116,6 +121,31 @@ reload_window(Window *window)
 	return row.failed;
 }
 
+/*
+ * Somebody has locked what executions of the view need, or is changing the view: its other windows would wait
+ * as that one did, and those of other views for executors. Until one gets the locks they are tried one by one, the more
+ * seldom the longer it has been so.
+ */
+static void
+hold_view(SchedView *view, bool anew, int64 now)
+{
+	if (view->locked_since == 0 || anew)
+		view->locked_since = now;
+	view->held_until = now + Max(HOLD_SHORTEST, Min(now - view->locked_since, HOLD_LONGEST));
+	view->tried = EVENT_TIME_NEVER;
+	held_next = Min(held_next, view->held_until);
+}
+
+/* What the end of an execution tells of the locks. Who was stopped had them. */
+static void
+note_locks(SchedView *view, FiringOutcome outcome, int64 now)
+{
+	if (outcome == FIRING_LOCKED || outcome == FIRING_STOPPED)
+		hold_view(view, outcome == FIRING_STOPPED, now);
+	else
+		view->locked_since = 0;
+}
+
 /* How a window's execution ended, and what is next for it. */
 static void
 take_outcome(const Job *job, int64 now)
@@ -124,6 +154,8 @@ take_outcome(const Job *job, int64 now)
 	Window	   *window = view == NULL ? NULL : window_find(view, job->window_start);
 	bool		again;
 
+	if (view != NULL)
+		note_locks(view, job->outcome, now);
 	if (window == NULL || window->place != PLACE_RUNNING)
 		return;					/* the view is gone, or is yet to be loaded again */
 	window->place = PLACE_IDLE;
@@ -145,6 +177,7 @@ take_outcome(const Job *job, int64 now)
 			window_retry(window, false, now);
 			break;
 		case FIRING_RETRY:
+		case FIRING_LOCKED:
 			window_retry(window, reload_window(window), now);
 			break;
 		case FIRING_STOPPED:
@@ -201,11 +234,33 @@ dispatch_collect(int64 now)
 
 /* ---- dispatch ---- */
 
+/* True while none of the view's windows is to be handed out; see hold_view(). */
+static bool
+is_held(SchedView *view, int64 now)
+{
+	if (view->locked_since == 0)
+		return false;
+	if (now >= view->held_until)
+	{
+		if (view->tried == EVENT_TIME_NEVER)
+			return false;
+		/* no lock is waited for that long */
+		if (control_job_runs(view->def.view, view->tried, HOLD_SHORTEST / 1000))
+		{
+			view->locked_since = 0;
+			return false;
+		}
+		view->held_until = now + HOLD_SHORTEST;
+	}
+	held_next = Min(held_next, view->held_until);
+	return true;
+}
+
 /* A stream's windows wait while its journal is folded for them. */
 static bool
 usable(const Window *window)
 {
-	return !window->view->stream->fold_first;
+	return !window->view->stream->fold_first && !is_held(window->view, mono_now());
 }
 
 static bool
@@ -224,6 +279,11 @@ post(Window *window)
 	if (!control_job_post(&job))
 		return false;
 	outstanding[noutstanding++] = (Outstanding) {job.view, job.window_start, false};
+	if (window->view->locked_since != 0)
+	{
+		window->view->tried = window->key.start;
+		window->view->held_until = mono_now() + HOLD_SHORTEST;
+	}
 	window_dispatched(window);
 	return true;
 }
@@ -276,6 +336,7 @@ dispatch_windows(int64 now)
 	int			live;
 	int			before;
 
+	held_next = MONO_NEVER;
 	due_dispatch(usable, post);
 	if (noutstanding == 0)
 		return;
@@ -300,8 +361,8 @@ int64
 dispatch_next(int64 now)
 {
 	if (noutstanding == 0)
-		return MONO_NEVER;
+		return held_next;
 	if (worker_count(WORKER_EXECUTOR, MyDatabaseId) == 0)
 		return now;
-	return now + LOOK_AGAIN;
+	return Min(now + LOOK_AGAIN, held_next);
 }

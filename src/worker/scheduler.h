@@ -169,6 +169,10 @@ typedef struct SchedView
 	EventTime	removing;		/* a job does so up to the window that starts then; EVENT_TIME_NEVER: none */
 	int64		remove_at;		/* not before (monotonic) */
 	int			remove_failures;	/* in a row */
+	/* dispatch.c, monotonic */
+	int64		locked_since;	/* executions find locked what they need, or were stopped; 0: they don't */
+	int64		held_until;		/* then no window is handed out before, */
+	EventTime	tried;			/* nor before it is known of this one whether it got the locks; EVENT_TIME_NEVER: none */
 	bool		seen;			/* by the reload of definitions */
 } SchedView;
 

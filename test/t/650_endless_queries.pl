@@ -66,8 +66,8 @@ sub start
 	sql(q{
 		CREATE ROLE joe; CREATE ROLE jim; GRANT CREATE ON SCHEMA public TO joe, jim; GRANT joe, jim TO CURRENT_USER;
 		CREATE TABLE endless AS SELECT; GRANT SELECT ON endless TO joe, jim;
-		CREATE FOREIGN TABLE s (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark 'manual');
-		CREATE FOREIGN TABLE t (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark 'manual');
+		CREATE FOREIGN TABLE s (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark 'manual', allowed_lateness 'unlimited');
+		CREATE FOREIGN TABLE t (at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark 'manual', allowed_lateness 'unlimited');
 		GRANT SELECT ON s TO joe, jim;
 		SELECT aion.create_view('w', 'SELECT count(*) AS n FROM t', aion.tumbling('1 hour'))});
 	create_view();
@@ -75,7 +75,7 @@ sub start
 	return;
 }
 
-my $hour = 0;
+my ($hour, $window) = (0, 0);
 
 # A window more of the other view, which has a result as soon as somebody computes it.
 sub other_window
@@ -108,7 +108,6 @@ sub finish
 }
 
 # Two executions of v, or as many as there can be, take whoever executes.
-my $window = 0;
 sub make_endless
 {
 	my ($n, $name) = @_;
@@ -146,6 +145,31 @@ sub stubborn_code_is_stopped
 		oracle_ok($node, 'v', q{SELECT at, at + interval '1 hour', count(*), 0 FROM s GROUP BY at}, 'the results are right');
 		returns($user, 'DROP VIEW v');
 		sql('DROP FUNCTION stubborn');
+	}
+	return;
+}
+
+# A view of which much is due, and that somebody holds locked, keeps nobody from executing others; "endless" is empty.
+sub held_views_take_no_executors
+{
+	my ($name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	for my $statement (q{SELECT aion.pause_view('v')}, q{LOCK TABLE aion_results.v})
+	{
+		$user->must("BEGIN; $statement");
+		sql("INSERT INTO s SELECT timestamptz '2024-03-01 00:00+00' + i * interval '1 hour' FROM generate_series($window, $window + 299) i");
+		$window += 300;
+		$hour = $window;	# what ends later goes later
+		sql("SELECT aion.advance_watermark('s', timestamptz '2024-03-01 00:00+00' + $window * interval '1 hour')");
+		wait_until($node, "SELECT aion.watermark('s') = timestamptz '2024-03-01 00:00+00' + $window * interval '1 hour'", "$name: many windows are due");
+		for my $turn (1 .. 3)
+		{
+			other_window();
+			other_is_served("$name: while $statement is not committed");
+		}
+		$user->must('ROLLBACK');
+		returns($admin, q{SELECT aion.sync('s')}, "$name: rolled back");
+		oracle_ok($node, 'v', q{SELECT at, at + interval '1 hour', count(*), 0 FROM s GROUP BY at}, 'the results are right');
 	}
 	return;
 }
@@ -200,6 +224,8 @@ returns($user, q{SELECT aion.resume_view('v')});
 returns($admin, q{SELECT aion.sync('s')}, 'the query ends');
 oracle_ok($node, 'v', q{SELECT at, at + interval '1 hour', count(*), 0 FROM s GROUP BY at}, 'the results are right');
 is(sql(q{SELECT DISTINCT firings FROM aion.windows WHERE view = 'v'::regclass}), '1', 'after one execution each');
+
+held_views_take_no_executors('executors');
 
 # executions that end by themselves just then, and others by the same processes
 for my $round (1 .. 40)
@@ -256,8 +282,10 @@ executions_are(1, 'and for the new owner');
 returns($admin, q{SELECT aion.drop_view('v')});
 other_window();
 other_is_served('dropped, one process');
+sql('DELETE FROM endless');
 create_view();
-executions_are(1, 'a new view of that name begins');
+held_views_take_no_executors('one process');
+make_endless(1, 'a new view of that name begins');
 returns($user, 'DROP VIEW v', 'DROP VIEW returns');
 other_window();
 other_is_served('dropped by DROP VIEW, one process');
