@@ -26,6 +26,7 @@
 #include "store/index_entries.h"
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
+#include "store/wal_flush.h"
 
 #define JOURNAL_HEADER_SIZE MAXALIGN(SizeofHeapTupleHeader)
 
@@ -175,6 +176,7 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 	BlockNumber last_block = 0;
 	bool		all_chunks = true;
 	bool		all_events_chunks = true;
+	Size		bytes = 0;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -185,6 +187,7 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 		all_chunks &= chunks[i] != NULL;
 		all_events_chunks &= chunks[i] != NULL || runs[i].nevents == 0;
 		tuples[i] = form_tuple(&runs[i], writer->top, chunks[i] ? area_generation() : 0, flush);
+		bytes += tuples[i]->t_len;
 	}
 	if (!all_chunks && writer->slot)
 		mbucket_note_journal_write(writer->slot, &writer->inbox, writer->top, !all_events_chunks);
@@ -192,6 +195,7 @@ write_batch(JournalWriter *writer, Relation journal, const JournalRun *runs, int
 
 	insert_tuples(journal, tuples, n, runs[0].command);
 	DEBUG_POINT("journal-written");
+	wal_flush_soon(bytes);
 
 	for (int i = 0; i < n; i++)
 	{

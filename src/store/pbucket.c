@@ -36,6 +36,7 @@
 #include "store/index_entries.h"
 #include "store/pbucket.h"
 #include "store/staged.h"
+#include "store/wal_flush.h"
 #include "store/yield.h"
 
 #define PBUCKET_FEW_BLOCKS	4
@@ -188,6 +189,7 @@ insert_block(PBucketWriter *writer, const BlockOutputRow *row, bytea *data)
 	MemoryContextReset(writer->block_context);
 	writer->written += row->nevents;
 	DEBUG_POINT("block-written");
+	wal_flush_soon(VARSIZE(data));
 	store_yield();
 }
 
