@@ -119,6 +119,14 @@ sub make_endless
 	return executions_are($n, $name);
 }
 
+# v's, every query of it having come to an end.
+sub results_are_right
+{
+	my ($name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return oracle_ok($node, 'v', q{SELECT at, at + interval '1 hour', count(*), 0 FROM s GROUP BY at}, $name // 'the results are right');
+}
+
 # Code that catches what interrupts it, once or as often as that happens.
 sub stubborn_code_is_stopped
 {
@@ -142,7 +150,7 @@ sub stubborn_code_is_stopped
 		sql('DELETE FROM endless');
 		returns($user, q{SELECT aion.resume_view('v')});
 		returns($admin, q{SELECT aion.sync('s')}, 'it ends when executed again');
-		oracle_ok($node, 'v', q{SELECT at, at + interval '1 hour', count(*), 0 FROM s GROUP BY at}, 'the results are right');
+		results_are_right();
 		returns($user, 'DROP VIEW v');
 		sql('DROP FUNCTION stubborn');
 	}
@@ -169,7 +177,7 @@ sub held_views_take_no_executors
 		}
 		$user->must('ROLLBACK');
 		returns($admin, q{SELECT aion.sync('s')}, "$name: rolled back");
-		oracle_ok($node, 'v', q{SELECT at, at + interval '1 hour', count(*), 0 FROM s GROUP BY at}, 'the results are right');
+		results_are_right();
 	}
 	return;
 }
@@ -222,7 +230,7 @@ sql('DELETE FROM endless');
 returns($user, q{SELECT aion.pause_view('v')});
 returns($user, q{SELECT aion.resume_view('v')});
 returns($admin, q{SELECT aion.sync('s')}, 'the query ends');
-oracle_ok($node, 'v', q{SELECT at, at + interval '1 hour', count(*), 0 FROM s GROUP BY at}, 'the results are right');
+results_are_right();
 is(sql(q{SELECT DISTINCT firings FROM aion.windows WHERE view = 'v'::regclass}), '1', 'after one execution each');
 
 held_views_take_no_executors('executors');
@@ -239,7 +247,7 @@ for my $round (1 .. 40)
 }
 other_is_served('paused many times');
 returns($admin, q{SELECT aion.sync('s')});
-oracle_ok($node, 'v', q{SELECT at, at + interval '1 hour', count(*), 0 FROM s GROUP BY at}, 'paused many times: the results are right');
+results_are_right('paused many times: the results are right');
 is(sql(q{SELECT count(*) FROM aion.windows WHERE firings <> 1 OR error IS NOT NULL}), '0', 'one execution each');
 
 make_endless(2, 'endless again');
