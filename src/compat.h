@@ -107,6 +107,12 @@ compat_vacuum_params_init(VacuumParams *params)
 #define INTERVAL_NOT_FINITE(interval) ((void) (interval), false)
 #endif
 
+/* 18: what an index scan does can be counted. */
+#if PG_VERSION_NUM < 180000
+#define index_beginscan(heap, index, snapshot, instrument, nkeys, norderbys) \
+	index_beginscan(heap, index, snapshot, nkeys, norderbys)
+#endif
+
 /* 17, 18: paths of foreign scans have clauses that a pushed-down join uses up, and a count of disabled nodes. */
 #if PG_VERSION_NUM < 170000
 #define create_foreignscan_path(root, rel, target, rows, disabled_nodes, startup_cost, total_cost, \

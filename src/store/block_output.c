@@ -138,9 +138,13 @@ block_output_put(BlockOutput *output, const BlockOutputRow *row, bool last)
 	Assert(output->n < MAX_PENDING);
 	memset(pending, 0, sizeof(PendingBlock));
 	pending->row = *row;
-	/* beside the last one there is nothing to be done at the same time */
+	/*
+	 * Beside the last one there is nothing to be done at the same time; and what does not shrink is encoded about as fast as
+	 * it is handed over.
+	 */
 	if (output->compress && !last &&
-		serialize_can_compress(block_encoder_saved_size(output->encoder)))
+		serialize_can_compress(block_encoder_saved_size(output->encoder)) &&
+		block_encoder_shrinks(output->encoder))
 		return hand_over(output, pending);
 	status = block_encoder_finish(output->encoder, output->compress, &block, &length);
 	if (status == CODEC_OK)

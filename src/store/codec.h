@@ -71,6 +71,9 @@ extern CodecStatus block_encoder_add(BlockEncoder *encoder, int col,
 									 const void *value, size_t len);
 extern uint32_t block_encoder_rows(const BlockEncoder *encoder);
 extern size_t block_encoder_bytes(const BlockEncoder *encoder);
+
+/* Whether it is likely that LZ4 makes the rows shorter, from a sample of the column that takes most. */
+extern bool block_encoder_shrinks(const BlockEncoder *encoder);
 extern CodecStatus block_encoder_finish(BlockEncoder *encoder, bool compress,
 										void **block, size_t *len);
 extern void block_encoder_reset(BlockEncoder *encoder);

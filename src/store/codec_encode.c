@@ -19,6 +19,9 @@
 /* LZ4 must save one byte in so many, or the body is stored as it is. */
 #define LZ4_MIN_SAVING	32
 
+/* So much of the widest column tells whether LZ4 will do that. */
+#define SAMPLE_BYTES	(16 * 1024)
+
 /* A growing array of bytes. */
 typedef struct Buffer
 {
@@ -347,6 +350,21 @@ body_compress(const uint8_t *body, size_t body_len, size_t limit,
 	packed_len = LZ4_compress_default((const char *) body, (char *) packed,
 									  (int) body_len, (int) limit - 1);
 	return packed_len > 0 ? (size_t) packed_len : 0;
+}
+
+bool
+block_encoder_shrinks(const BlockEncoder *encoder)
+{
+	const Buffer *most = NULL;
+	uint8_t		packed[SAMPLE_BYTES];
+
+	for (int col = 0; col < encoder->ncols; col++)
+		if (most == NULL || encoder->columns[col].values.len > most->len)
+			most = &encoder->columns[col].values;
+	return most != NULL &&
+		(most->len <= SAMPLE_BYTES ||
+		 body_compress(most->data + (most->len - SAMPLE_BYTES) / 2, SAMPLE_BYTES,
+					   body_packed_limit(SAMPLE_BYTES), packed) > 0);
 }
 
 /* ---- choosing an encoding ---- */

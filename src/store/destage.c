@@ -25,6 +25,7 @@
 #include "store/journal.h"
 #include "store/mbucket_internal.h"
 #include "store/pbucket.h"
+#include "store/room.h"
 #include "store/staged.h"
 #include "store/visibility.h"
 #include "store/yield.h"
@@ -107,10 +108,10 @@ list_movable(MBucket *bucket, const Accounted *set, int64 keep, int *n)
 }
 
 static void
-delete_tuple(Relation journal, ItemPointer tid, JournalDead *dead)
+delete_tuple(Relation journal, ItemPointer tid)
 {
 	simple_heap_delete(journal, tid);
-	prune_list_add(&dead->blocks, ItemPointerGetBlockNumber(tid));
+	room_note(journal, ItemPointerGetBlockNumber(tid));
 }
 
 /* Chunks marked in one hold of the stream lock. */
@@ -118,7 +119,7 @@ delete_tuple(Relation journal, ItemPointer tid, JournalDead *dead)
 
 /* Deletes the journal tuples of chunks and marks them as moved out. */
 static void
-remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation journal, JournalDead *dead)
+remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation journal)
 {
 	FullTransactionId self = GetTopFullTransactionId();
 
@@ -128,7 +129,9 @@ remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation
 
 		CHECK_FOR_INTERRUPTS();
 		store_yield();
-		delete_tuple(journal, &tid, dead);
+		delete_tuple(journal, &tid);
+		if (chunks[i]->length > BLCKSZ)
+			room_note_lost(journal, chunks[i]->length);
 	}
 	for (int i = 0; i < n;)
 	{
@@ -145,7 +148,7 @@ remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation
 }
 
 int64
-destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number, int64 keep, JournalDead *dead)
+destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number, int64 keep)
 {
 	StreamSlot *slot = directory_slot(storage->journal, false, false);
 	Pin		   *pin = slot ? pin_bucket(slot, number) : NULL;
@@ -167,7 +170,7 @@ destage_bucket(const StreamStorage *storage, const Accounted *set, int64 number,
 		DEBUG_POINT("destage-blocks-added");
 		moved = pbucket_writer_end(writer);
 		DEBUG_POINT("destage-blocks-written");
-		remove_chunks(slot, pin->bucket, chunks, n, journal, dead);
+		remove_chunks(slot, pin->bucket, chunks, n, journal);
 		DEBUG_POINT("destage-journal-deleted");
 		table_close(journal, NoLock);
 	}
@@ -249,7 +252,7 @@ list_journal_only(Relation journal, Snapshot snapshot, const Accounted *set, int
 /* Adds one journal tuple's events to the writer (none: a control entry) and deletes it. */
 static void
 fold_tuple(PBucketWriter *writer, Relation journal, Snapshot snapshot, FoldTuple *item,
-		   MemoryContext context, JournalDead *dead)
+		   MemoryContext context)
 {
 	MemoryContext old = MemoryContextSwitchTo(context);
 	HeapTupleData tuple;
@@ -265,9 +268,9 @@ fold_tuple(PBucketWriter *writer, Relation journal, Snapshot snapshot, FoldTuple
 
 		pbucket_writer_add(writer, item->bucket, events, length);
 	}
-	dead->out_of_line += journal_out_of_line(&tuple);
+	room_note_lost(journal, journal_out_of_line(&tuple));
 	ReleaseBuffer(buffer);
-	delete_tuple(journal, &item->tid, dead);
+	delete_tuple(journal, &item->tid);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(context);
 }
@@ -289,7 +292,7 @@ note_clean(StreamSlot *slot, uint64 journal_writes, Snapshot snapshot)
 }
 
 int64
-destage_fold(const StreamStorage *storage, const Accounted *set, JournalDead *dead)
+destage_fold(const StreamStorage *storage, const Accounted *set)
 {
 	StreamSlot *slot = directory_slot(storage->journal, true, false);
 	uint64		journal_writes = 0;
@@ -317,7 +320,7 @@ destage_fold(const StreamStorage *storage, const Accounted *set, JournalDead *de
 		store_yield();
 		if (i == 0 || list.tuples[i].bucket != list.tuples[i - 1].bucket)
 			pbucket_writer_merge(writer, list.tuples[i].bucket);
-		fold_tuple(writer, journal, snapshot, &list.tuples[i], context, dead);
+		fold_tuple(writer, journal, snapshot, &list.tuples[i], context);
 	}
 	moved = pbucket_writer_end(writer);
 	DEBUG_POINT("fold-written");
@@ -349,7 +352,7 @@ purge_blocks(const StreamStorage *storage, Snapshot snapshot, int64 last_bucket,
 		purged += PBUCKET_ROW(row)->nevents;
 		*last = Max(*last, PBUCKET_ROW(row)->last);
 		store_yield();
-		simple_heap_delete(blocks, &row->t_self);
+		pbucket_delete(blocks, row);
 	}
 	pbucket_scan_end(&scan);
 	table_close(blocks, NoLock);
@@ -359,7 +362,7 @@ purge_blocks(const StreamStorage *storage, Snapshot snapshot, int64 last_bucket,
 /* Removes what memory holds of buckets up to last_bucket, and its journal tuples. */
 static int64
 purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 last_bucket,
-			 EventTime *last, JournalDead *dead)
+			 EventTime *last)
 {
 	int			n;
 	int64	   *numbers = directory_numbers(slot, PG_INT64_MIN, last_bucket, &n);
@@ -379,7 +382,7 @@ purge_memory(StreamSlot *slot, Relation journal, const Accounted *set, int64 las
 			purged += chunks[j]->nevents;
 			*last = Max(*last, chunks[j]->last);
 		}
-		remove_chunks(slot, pin->bucket, chunks, nchunks, journal, dead);
+		remove_chunks(slot, pin->bucket, chunks, nchunks, journal);
 		pfree(chunks);
 		release_pin(pin);
 	}
@@ -402,7 +405,7 @@ purge_staged(StreamSlot *slot, int64 last_bucket)
 /* Deletes journal tuples without a chunk of buckets up to last_bucket. */
 static int64
 purge_journal(Relation journal, Snapshot snapshot, const Accounted *set, int64 last_bucket,
-			  EventTime *last, JournalDead *dead)
+			  EventTime *last)
 {
 	FoldList	list;
 	int64		purged = 0;
@@ -421,16 +424,16 @@ purge_journal(Relation journal, Snapshot snapshot, const Accounted *set, int64 l
 		purged += JOURNAL_ROW(&tuple)->nevents;
 		if (JOURNAL_ROW(&tuple)->nevents > 0)
 			*last = Max(*last, JOURNAL_ROW(&tuple)->last);
-		dead->out_of_line += journal_out_of_line(&tuple);
+		room_note_lost(journal, journal_out_of_line(&tuple));
 		ReleaseBuffer(buffer);
-		delete_tuple(journal, &list.tuples[i].tid, dead);
+		delete_tuple(journal, &list.tuples[i].tid);
 	}
 	pfree(list.tuples);
 	return purged;
 }
 
 int64
-destage_purge(const StreamStorage *storage, const Accounted *set, EventTime before, EventTime *last, JournalDead *dead)
+destage_purge(const StreamStorage *storage, const Accounted *set, EventTime before, EventTime *last)
 {
 	StreamSlot *slot = directory_slot(storage->journal, false, false);
 	/* the last bucket that ends at or before "before" */
@@ -444,9 +447,9 @@ destage_purge(const StreamStorage *storage, const Accounted *set, EventTime befo
 	purged = purge_blocks(storage, snapshot, last_bucket, last);
 	DEBUG_POINT("purge-blocks-deleted");
 	if (slot)
-		purged += purge_memory(slot, journal, set, last_bucket, last, dead);
+		purged += purge_memory(slot, journal, set, last_bucket, last);
 	if (slot == NULL || !visible_clean(slot, &full))
-		purged += purge_journal(journal, snapshot, set, last_bucket, last, dead);
+		purged += purge_journal(journal, snapshot, set, last_bucket, last);
 	/* after all that may have let a request for them go first */
 	if (slot)
 		purge_staged(slot, last_bucket);

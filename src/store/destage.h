@@ -13,15 +13,7 @@
 #include "postgres.h"
 
 #include "store/accounted.h"
-#include "store/prune.h"
 #include "store/storage.h"
-
-/* What a job has deleted from the journal, for those who make room there. */
-typedef struct JournalDead
-{
-	PruneList	blocks;
-	int64		out_of_line;	/* bytes of its TOAST table */
-} JournalDead;
 
 /*
  * Destages what memory holds of one bucket, but for the first chunks, in order
@@ -29,19 +21,19 @@ typedef struct JournalDead
  * they had come after the rest was moved. Returns the number of events moved.
  */
 extern int64 destage_bucket(const StreamStorage *storage, const Accounted *set, int64 bucket,
-							int64 keep, JournalDead *dead);
+							int64 keep);
 
 /*
  * One pass over the journal: events of "set" that have no chunk go to their
  * p-buckets, whatever the bucket. Bounded memory. Returns the number of events moved.
  */
-extern int64 destage_fold(const StreamStorage *storage, const Accounted *set, JournalDead *dead);
+extern int64 destage_fold(const StreamStorage *storage, const Accounted *set);
 
 /*
  * Deletes all events of "set" in buckets that end at or before "before".
  * Returns their number and, if any, the greatest event time in *last.
  */
 extern int64 destage_purge(const StreamStorage *storage, const Accounted *set,
-						   EventTime before, EventTime *last, JournalDead *dead);
+						   EventTime before, EventTime *last);
 
 #endif							/* AION_DESTAGE_H */

@@ -13,6 +13,7 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "access/toast_internals.h"
 #include "access/tupmacs.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_opclass.h"
@@ -27,6 +28,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "compat.h"
 #include "debug_point.h"
 #include "store/block_memory.h"
 #include "store/block_output.h"
@@ -35,6 +37,7 @@
 #include "store/event.h"
 #include "store/index_entries.h"
 #include "store/pbucket.h"
+#include "store/room.h"
 #include "store/staged.h"
 #include "store/wal_flush.h"
 #include "store/yield.h"
@@ -46,6 +49,12 @@
 
 /* What is fetched to begin with: the directory, as a rule. Not less than that of a chunk is read for less. */
 #define PROJECT_HEAD_BYTES	1024
+
+static struct varlena *
+row_data(HeapTuple row)
+{
+	return (struct varlena *) ((char *) GETSTRUCT(row) + sizeof(PBucketRow));
+}
 
 static void
 codec_check(CodecStatus status, const StreamStorage *storage)
@@ -101,6 +110,7 @@ struct PBucketWriter
 	const StreamStorage *storage;
 	StreamSlot *slot;			/* NULL: none */
 	Relation	blocks;
+	Relation	toast;			/* where their data goes */
 	IndexEntries *indexes;
 	EventLayout *layout;
 	BlockEncoder *encoder;
@@ -127,6 +137,7 @@ pbucket_writer_begin(const StreamStorage *storage)
 	writer->block_context = AllocSetContextCreate(CurrentMemoryContext, "aion block",
 												  ALLOCSET_DEFAULT_SIZES);
 	writer->blocks = table_open(storage->blocks, RowExclusiveLock);
+	writer->toast = table_open(writer->blocks->rd_rel->reltoastrelid, RowExclusiveLock);
 	writer->indexes = index_entries_begin(writer->blocks);
 	writer->layout = event_layout(storage);
 	writer->memory = block_memory(CurrentMemoryContext);
@@ -181,6 +192,8 @@ insert_block(PBucketWriter *writer, const BlockOutputRow *row, bytea *data)
 	values[5] = Int32GetDatum(row->raw_bytes);
 	values[6] = PointerGetDatum(data);
 	tuple = heap_form_tuple(RelationGetDescr(writer->blocks), values, isnull);
+	/* a page takes four pieces of a value; three, once line pointers of earlier ones are in the way */
+	room_make(writer->toast, VARSIZE(data) / (BLCKSZ / 4 * 3) + 1, NULL);
 	simple_heap_insert(writer->blocks, tuple);
 	index_entries_add(writer->indexes, tuple);
 	if (writer->slot && staged_expected(writer->slot, row->bucket))
@@ -296,10 +309,44 @@ pbucket_writer_end(PBucketWriter *writer)
 	block_output_end(writer->output);
 	block_encoder_destroy(writer->encoder);
 	index_entries_end(writer->indexes);
+	table_close(writer->toast, NoLock);
 	table_close(writer->blocks, NoLock);
 	MemoryContextDelete(writer->block_context);
 	pfree(writer);
 	return written;
+}
+
+/* Notes the blocks in the TOAST table that hold a value of a row that is about to be deleted. */
+static void
+note_toast(struct varlena *data)
+{
+	struct varatt_external pointer;
+	Relation	toast;
+	Relation	index;
+	IndexScanDesc scan;
+	ScanKeyData key;
+	ItemPointer tid;
+
+	if (!VARATT_IS_EXTERNAL_ONDISK(data))
+		return;
+	VARATT_EXTERNAL_GET_POINTER(pointer, data);
+	toast = table_open(pointer.va_toastrelid, RowExclusiveLock);
+	index = index_open(toast_get_valid_index(pointer.va_toastrelid, RowExclusiveLock), NoLock);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(pointer.va_valueid));
+	scan = index_beginscan(toast, index, GetActiveSnapshot(), NULL, 1, 0);
+	index_rescan(scan, &key, 1, NULL, 0);
+	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+		room_note(toast, ItemPointerGetBlockNumber(tid));
+	index_endscan(scan);
+	index_close(index, NoLock);
+	table_close(toast, NoLock);
+}
+
+void
+pbucket_delete(Relation blocks, HeapTuple row)
+{
+	note_toast(row_data(row));
+	simple_heap_delete(blocks, &row->t_self);
 }
 
 /* Reads the events of one block and packs them again, through "add". */
@@ -355,7 +402,7 @@ pbucket_writer_merge(PBucketWriter *writer, int64 bucket)
 		{
 			row = lfirst(lc);
 			writer->written -= readd_block(writer, reader, row, slot);
-			simple_heap_delete(writer->blocks, &row->t_self);
+			pbucket_delete(writer->blocks, row);
 		}
 		ExecDropSingleTupleTableSlot(slot);
 	}
@@ -567,7 +614,7 @@ read_columns(struct varlena *data, BlockColumns columns, Size *length)
 char *
 pbucket_bytes(HeapTuple row, BlockColumns *columns, Size *length)
 {
-	struct varlena *data = (struct varlena *) ((char *) GETSTRUCT(row) + sizeof(PBucketRow));
+	struct varlena *data = row_data(row);
 	char	   *part = *columns == BLOCK_COLUMNS_ALL ? NULL : read_columns(data, *columns, length);
 
 	if (part != NULL)

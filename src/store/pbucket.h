@@ -59,6 +59,9 @@ extern PBucketWriter *pbucket_writer_begin(const StreamStorage *storage);
 extern void pbucket_writer_add(PBucketWriter *writer, int64 bucket, char *events, uint32 length);
 extern int64 pbucket_writer_end(PBucketWriter *writer); /* events written */
 
+/* Deletes a block, within an active snapshot; what it took can be used again soon after the commit (room.h). */
+extern void pbucket_delete(Relation blocks, HeapTuple row);
+
 /*
  * To be called before a bucket's events are added: takes its small blocks out
  * and adds their events again, if there are more than a few.

@@ -11,25 +11,9 @@
 #include "storage/bufpage.h"
 #include "storage/freespace.h"
 #include "storage/lmgr.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "store/prune.h"
-
-void
-prune_list_add(PruneList *list, BlockNumber block)
-{
-	if (list->n > 0 && list->blocks[list->n - 1] == block)
-		return;
-	if (list->n == list->capacity)
-	{
-		list->capacity = Max(64, list->capacity * 2);
-		list->blocks = list->blocks ?
-			repalloc_huge(list->blocks, sizeof(BlockNumber) * list->capacity) :
-			MemoryContextAlloc(list->context, sizeof(BlockNumber) * list->capacity);
-	}
-	list->blocks[list->n++] = block;
-}
 
 Relation
 prune_open(Oid relid)

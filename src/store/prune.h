@@ -10,17 +10,6 @@
 #include "storage/block.h"
 #include "utils/relcache.h"
 
-/* Blocks in which rows were deleted, in that order. */
-typedef struct PruneList
-{
-	MemoryContext context;		/* set by who makes it; the rest is 0 */
-	BlockNumber *blocks;
-	int			n;
-	int			capacity;
-} PruneList;
-
-extern void prune_list_add(PruneList *list, BlockNumber block);
-
 /*
  * Opens a relation of any kind with AccessShareLock, a reader's; NULL: it is gone, or somebody has a lock in the way,
  * which is not waited for: whoever prunes has urgent work as well.

@@ -78,8 +78,7 @@ typedef struct IOTask
 	int64		bytes;			/* and what it is expected to move, for aion.io */
 	EventTime	purge_before;	/* result of JOB_PURGE: what was purged */
 	uint64		number;			/* of its request in the queue; 0: there is none yet */
-	int64		moved;			/* result: number of events moved or removed, */
-	JournalDead dead;			/* and what of the journal */
+	int64		moved;			/* result: number of events moved or removed */
 } IOTask;
 
 /* What this process remembers of a journal. */
@@ -257,12 +256,12 @@ do_job(IOTask *task)
 	if (set == NULL)
 		result = IO_GONE;
 	else if (task->job == JOB_DESTAGE)
-		task->moved = destage_bucket(&info->storage, set, task->bucket, task->keep, &task->dead);
+		task->moved = destage_bucket(&info->storage, set, task->bucket, task->keep);
 	else if (task->job == JOB_FOLD)
-		task->moved = destage_fold(&info->storage, set, &task->dead);
+		task->moved = destage_fold(&info->storage, set);
 	else if (task->job == JOB_PURGE && task->purge_before > facts->purged_before)
 	{
-		task->moved = destage_purge(&info->storage, set, task->purge_before, &last, &task->dead);
+		task->moved = destage_purge(&info->storage, set, task->purge_before, &last);
 		DEBUG_POINT("io-purged");
 		if (task->moved > 0)
 			record_purged(facts->stream, last);
@@ -292,15 +291,12 @@ run_in_transaction(IOTask *task)
 	IOResult	result;
 
 	task->moved = 0;
-	memset(&task->dead, 0, sizeof(task->dead));
-	task->dead.blocks.context = io_context;
 	StartTransactionCommand();
 	result = do_job(task);
 	DEBUG_POINT("io-before-commit");
 	CommitTransactionCommand();
 	DEBUG_POINT("io-after-commit");
 	MemoryContextSwitchTo(io_context);
-	journal_vacuum_note(task->facts->journal, &task->dead);
 	if (task->moved > 0 || task->job == JOB_FOLD)
 	{
 		if (task->job == JOB_DESTAGE)

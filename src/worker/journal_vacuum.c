@@ -4,7 +4,7 @@
  *
  * A destage leaves as many dead rows in the journal as it moved events; were
  * it left to autovacuum, the journal would be a multiple of what it has to
- * hold. So the blocks that jobs have emptied are pruned, mostly while they are still in shared buffers, as soon as
+ * hold. So the blocks that jobs have emptied are pruned (store/room.c), as soon as
  * nobody can see what was there. That lets urgent work go first between two blocks, which VACUUM does not;
  * VACUUM is for what pruning leaves, line pointers and out-of-line values, and for giving back the file's end.
  * What is remembered here is this process's own and may be lost; autovacuum
@@ -14,48 +14,42 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
-#include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "storage/freespace.h"
 #include "utils/hsearch.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "debug_point.h"
-#include "store/yield.h"
+#include "store/prune.h"
+#include "store/room.h"
 #include "worker/journal_vacuum.h"
 #include "worker/table_vacuum.h"
 
-#define PRUNE_PAUSE_MS 200
-#define PRUNE_MAX_BLOCKS (64 * 1024)	/* then it is for VACUUM */
-#define PRUNE_MAX_LEFT 16		/* so many blocks that cannot be pruned yet: nor can later ones */
+#define LOCKED_MS 200			/* before trying again what was locked */
 #define PAUSE_US (USECS_PER_SEC / 2)	/* between two VACUUMs of one journal, at least ... */
 #define PAUSE_FACTOR 4			/* ... and so many times what the last one took */
 #define TRUNCATE_PAUSE_US (30 * USECS_PER_SEC)
 #define MIN_DEAD_BYTES (1024 * 1024)
 #define MIN_FILE_BYTES (512 * 1024)	/* a shorter file is short enough */
 
-typedef struct JournalRoom
+typedef struct JournalVacuum
 {
 	Oid			journal;		/* hash key */
-	PruneList	emptied;		/* blocks to be pruned */
-	TimestampTz next_prune;		/* not before: somebody may still see what is left */
 	int64		bytes;			/* dead since the last VACUUM, for which it takes that */
 	int64		file_bytes;		/* size of the file when last pruned or vacuumed */
 	TimestampTz next;			/* no VACUUM before */
 	TimestampTz next_truncate;	/* the file is not made shorter before */
 	bool		truncate_due;	/* there may be room at the end since it was last made shorter */
-} JournalRoom;
+} JournalVacuum;
 
 static HTAB *journals = NULL;
 
 /* The entry of a journal, made if need be. */
-static JournalRoom *
+static JournalVacuum *
 find_journal(Oid journal)
 {
-	JournalRoom *entry;
+	JournalVacuum *entry;
 	bool		found;
 
 	if (journals == NULL)
@@ -64,70 +58,23 @@ find_journal(Oid journal)
 
 		memset(&ctl, 0, sizeof(ctl));
 		ctl.keysize = sizeof(Oid);
-		ctl.entrysize = sizeof(JournalRoom);
-		journals = hash_create("aion journal room", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+		ctl.entrysize = sizeof(JournalVacuum);
+		journals = hash_create("aion journal vacuums", 64, &ctl, HASH_ELEM | HASH_BLOBS);
 	}
 	entry = hash_search(journals, &journal, HASH_ENTER, &found);
 	if (!found)
 	{
 		memset(entry, 0, sizeof(*entry));
 		entry->journal = journal;
-		entry->emptied.context = TopMemoryContext;
+		/* a journal that is long now may be needed as long at once */
+		entry->next_truncate = GetCurrentTimestamp() + TRUNCATE_PAUSE_US;
 	}
 	return entry;
 }
 
-void
-journal_vacuum_note(Oid journal, const JournalDead *dead)
-{
-	JournalRoom *entry = find_journal(journal);
-
-	entry->bytes += dead->out_of_line;
-	for (int i = 0; i < dead->blocks.n; i++)
-	{
-		if (entry->emptied.n < PRUNE_MAX_BLOCKS)
-			prune_list_add(&entry->emptied, dead->blocks.blocks[i]);
-		else
-			entry->bytes += BLCKSZ;
-	}
-}
-
-/* Prunes the blocks of the list that can be; those that cannot yet stay in it. */
+/* Prunes what jobs have emptied, unless somebody has the journal locked. In a transaction of its own. */
 static void
-prune_journal(JournalRoom *entry, Relation rel)
-{
-	PruneList  *list = &entry->emptied;
-	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
-	BlockNumber first = InvalidBlockNumber;
-	BlockNumber last = 0;
-	int			left = 0;
-	int			i;
-
-	for (i = 0; i < list->n && left < PRUNE_MAX_LEFT; i++)
-	{
-		BlockNumber block = list->blocks[i];
-
-		CHECK_FOR_INTERRUPTS();
-		store_yield();
-		/* of a file that was truncated or rewritten since: any other block is as good, or not there */
-		if (block >= nblocks)
-			continue;
-		first = Min(first, block);
-		last = Max(last, block);
-		if (prune_block(rel, block, &entry->bytes))
-			list->blocks[left++] = block;
-	}
-	memmove(&list->blocks[left], &list->blocks[i], sizeof(BlockNumber) * (list->n - i));
-	list->n -= i - left;
-	if (first != InvalidBlockNumber)
-		FreeSpaceMapVacuumRange(rel, first, last + 1);
-	entry->file_bytes = (int64) nblocks * BLCKSZ;
-	entry->truncate_due = true;
-}
-
-/* Prunes what the list has, unless somebody has the journal locked. In a transaction of its own. */
-static void
-prune_if_free(JournalRoom *entry)
+prune_if_free(JournalVacuum *entry)
 {
 	Relation	rel;
 
@@ -138,13 +85,13 @@ prune_if_free(JournalRoom *entry)
 		DEBUG_POINT("io-before-prune");
 		/* the horizon of what is dead is a snapshot's */
 		PushActiveSnapshot(GetTransactionSnapshot());
-		prune_journal(entry, rel);
+		room_make(rel, PG_INT32_MAX, &entry->bytes);
 		PopActiveSnapshot();
+		entry->file_bytes = (int64) RelationGetNumberOfBlocks(rel) * BLCKSZ;
+		entry->truncate_due = true;
 		relation_close(rel, NoLock);
 	}
 	CommitTransactionCommand();
-	if (entry->emptied.n > 0)
-		entry->next_prune = GetCurrentTimestamp() + PRUNE_PAUSE_MS * INT64CONST(1000);
 }
 
 /* ms from now to a time; -1 if that is past, or so far off that the clock must have been set back. */
@@ -156,7 +103,7 @@ ms_until(TimestampTz then, TimestampTz now, int64 longest)
 
 /* As journal_vacuum(), for VACUUM alone. */
 static long
-vacuum_if_due(JournalRoom *entry, int64 live)
+vacuum_if_due(JournalVacuum *entry, int64 live)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	long		until_truncate = ms_until(entry->next_truncate, now, TRUNCATE_PAUSE_US);
@@ -194,17 +141,16 @@ vacuum_if_due(JournalRoom *entry, int64 live)
 long
 journal_vacuum(Oid journal, int64 live)
 {
-	JournalRoom *entry = find_journal(journal);
-	long		until_prune = ms_until(entry->next_prune, GetCurrentTimestamp(), PRUNE_PAUSE_MS * INT64CONST(1000));
+	JournalVacuum *entry = find_journal(journal);
+	long		until_prune;
 	long		again;
 
-	if (entry->emptied.n > 0 && until_prune < 0)
-	{
+	if (room_due(journal) == 0)
 		prune_if_free(entry);
-		until_prune = PRUNE_PAUSE_MS;
-	}
 	again = vacuum_if_due(entry, live);
-	if (entry->emptied.n == 0)
-		return again;
-	return again < 0 ? until_prune : Min(again, until_prune);
+	until_prune = room_due(journal);
+	/* 0: it is locked */
+	if (until_prune == 0)
+		until_prune = LOCKED_MS;
+	return again < 0 || until_prune < 0 ? Max(again, until_prune) : Min(again, until_prune);
 }

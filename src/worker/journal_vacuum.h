@@ -7,13 +7,8 @@
 
 #include "postgres.h"
 
-#include "store/destage.h"
-
-/* A committed transaction has deleted this from the journal. */
-extern void journal_vacuum_note(Oid journal, const JournalDead *dead);
-
 /*
- * Prunes what was noted, as far as nobody can see it any more. Vacuums the journal if what it takes that for
+ * Prunes what jobs have emptied, as far as nobody can see it any more. Vacuums the journal if what it takes that for
  * outweighs "live" bytes and the last time is long enough ago; or once after a while, to give the file's end back if
  * it is long. Outside any transaction. Returns the ms after which to call again for that, -1: no need. Errors out.
  */

@@ -104,6 +104,8 @@ sub workload
 		},
 		# more than a transaction's share of memory: some has no chunk, and is folded
 		sub { write_events($n, "$at + i % 900 * interval '1 s'", 15000) },
+		# an event so large that only VACUUM gives back what the journal keeps of it
+		sub { doing_exactly_once(join("\n", 'BEGIN;', (map { "INSERT INTO $_$n SELECT -1, 1, 1, repeat('x', 1500000), $at;" } 's', 'p'), 'COMMIT'), "SELECT EXISTS (SELECT FROM p$n WHERE id = -1)") },
 		sub { doing("SELECT aion.sync('s$n', late => true)") },
 		sub { doing("SELECT aion.destage('s$n')") },
 		# late events
