@@ -265,7 +265,7 @@ note_view(const ContinuousView *def, SchedStream *stream, int64 now)
 	before = view->def;
 	view->def = *def;
 	view->seen = true;
-	view->held_until = 0;
+	view->hold.until = 0;
 	pfree(view->name);
 	view->name = view_name(def->view);
 	if (!same_lateness(&before.allowed_lateness, &def->allowed_lateness))

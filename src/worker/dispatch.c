@@ -129,11 +129,13 @@ reload_window(Window *window)
 static void
 hold_view(SchedView *view, bool anew, int64 now)
 {
-	if (view->locked_since == 0 || anew)
-		view->locked_since = now;
-	view->held_until = now + Max(HOLD_SHORTEST, Min(now - view->locked_since, HOLD_LONGEST));
-	view->tried = EVENT_TIME_NEVER;
-	held_next = Min(held_next, view->held_until);
+	ViewHold   *hold = &view->hold;
+
+	if (hold->since == 0 || anew)
+		hold->since = now;
+	hold->until = now + Max(HOLD_SHORTEST, Min(now - hold->since, HOLD_LONGEST));
+	hold->tried = EVENT_TIME_NEVER;
+	held_next = Min(held_next, hold->until);
 }
 
 /* What the end of an execution tells of the locks. Who was stopped had them. */
@@ -143,7 +145,7 @@ note_locks(SchedView *view, FiringOutcome outcome, int64 now)
 	if (outcome == FIRING_LOCKED || outcome == FIRING_STOPPED)
 		hold_view(view, outcome == FIRING_STOPPED, now);
 	else
-		view->locked_since = 0;
+		view->hold.since = 0;
 }
 
 /* How a window's execution ended, and what is next for it. */
@@ -234,38 +236,50 @@ dispatch_collect(int64 now)
 
 /* ---- dispatch ---- */
 
-/* True while none of the view's windows is to be handed out; see hold_view(). */
-static bool
-is_held(SchedView *view, int64 now)
+/* Whether any of the view's windows is to be handed out in this turn; see hold_view(). */
+static void
+update_hold(SchedView *view, int64 now)
 {
-	if (view->locked_since == 0)
-		return false;
-	if (now >= view->held_until)
+	ViewHold   *hold = &view->hold;
+
+	if (now >= hold->until)
 	{
-		if (view->tried == EVENT_TIME_NEVER)
-			return false;
 		/* no lock is waited for that long */
-		if (control_job_runs(view->def.view, view->tried, HOLD_SHORTEST / 1000))
-		{
-			view->locked_since = 0;
-			return false;
-		}
-		view->held_until = now + HOLD_SHORTEST;
+		if (hold->tried != EVENT_TIME_NEVER && control_job_runs(view->def.view, hold->tried, HOLD_SHORTEST / 1000))
+			hold->since = 0;
+		else if (hold->tried != EVENT_TIME_NEVER)
+			hold->until = now + HOLD_SHORTEST;
 	}
-	held_next = Min(held_next, view->held_until);
-	return true;
+	hold->closed = hold->since != 0 && now < hold->until;
+	if (hold->closed)
+		held_next = Min(held_next, hold->until);
+}
+
+static void
+update_holds(int64 now)
+{
+	HASH_SEQ_STATUS seq;
+	SchedStream *stream;
+	ListCell   *lc;
+
+	held_next = MONO_NEVER;
+	hash_seq_init(&seq, scheduler.streams);
+	while ((stream = hash_seq_search(&seq)) != NULL)
+		foreach(lc, stream->views)
+			update_hold(lfirst(lc), now);
 }
 
 /* A stream's windows wait while its journal is folded for them. */
 static bool
 usable(const Window *window)
 {
-	return !window->view->stream->fold_first && !is_held(window->view, mono_now());
+	return !window->view->stream->fold_first && !window->view->hold.closed;
 }
 
 static bool
 post(Window *window)
 {
+	ViewHold   *hold = &window->view->hold;
 	Job			job = {0};
 
 	if (noutstanding >= Min(CONTROL_JOBS, Max(1, aion_executors) * JOBS_PER_EXECUTOR))
@@ -279,10 +293,12 @@ post(Window *window)
 	if (!control_job_post(&job))
 		return false;
 	outstanding[noutstanding++] = (Outstanding) {job.view, job.window_start, false};
-	if (window->view->locked_since != 0)
+	if (hold->since != 0)
 	{
-		window->view->tried = window->key.start;
-		window->view->held_until = mono_now() + HOLD_SHORTEST;
+		hold->tried = window->key.start;
+		hold->until = mono_now() + HOLD_SHORTEST;
+		hold->closed = true;
+		held_next = Min(held_next, hold->until);
 	}
 	window_dispatched(window);
 	return true;
@@ -336,7 +352,7 @@ dispatch_windows(int64 now)
 	int			live;
 	int			before;
 
-	held_next = MONO_NEVER;
+	update_holds(now);
 	due_dispatch(usable, post);
 	if (noutstanding == 0)
 		return;

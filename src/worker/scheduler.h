@@ -134,6 +134,15 @@ typedef struct SchedStream
 	bool		seen;			/* by the reload of definitions */
 } SchedStream;
 
+/* A view whose executions find locked what they need, or were stopped. Times are monotonic. */
+typedef struct ViewHold
+{
+	int64		since;			/* 0: they don't */
+	int64		until;			/* no window is handed out before, */
+	EventTime	tried;			/* nor before it is known of this one whether it got the locks; EVENT_TIME_NEVER: none */
+	bool		closed;			/* so, in this turn */
+} ViewHold;
+
 typedef struct SchedView
 {
 	ContinuousView def;
@@ -169,10 +178,7 @@ typedef struct SchedView
 	EventTime	removing;		/* a job does so up to the window that starts then; EVENT_TIME_NEVER: none */
 	int64		remove_at;		/* not before (monotonic) */
 	int			remove_failures;	/* in a row */
-	/* dispatch.c, monotonic */
-	int64		locked_since;	/* executions find locked what they need, or were stopped; 0: they don't */
-	int64		held_until;		/* then no window is handed out before, */
-	EventTime	tried;			/* nor before it is known of this one whether it got the locks; EVENT_TIME_NEVER: none */
+	ViewHold	hold;			/* dispatch.c */
 	bool		seen;			/* by the reload of definitions */
 } SchedView;
 
