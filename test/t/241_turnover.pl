@@ -70,6 +70,23 @@ for (1 .. 3)
 }
 cmp_ok(sql(q{SELECT pg_total_relation_size('aion_results.v')}), '<', 1.2 * $size, 'results take no more space');
 
+# The pages of purged blocks, too many for that, are used again for others: each hour's events are written while those of
+# two hours before go.
+sql(q{CREATE FOREIGN TABLE u (v text, at timestamptz NOT NULL) SERVER aion OPTIONS (event_time 'at', watermark 'manual', allowed_lateness '1 hour', bucket_width '1 hour')});
+my $toast = q{SELECT pg_relation_size(reltoastrelid) / 1024 FROM pg_class WHERE oid = (SELECT blocks FROM aion.stream_def WHERE stream = 'u'::regclass)};
+my %kb;
+for my $hour (1 .. 10)
+{
+	my $end = "timestamptz '2024-03-01 00:00' + interval '$hour hours'";
+	sql("INSERT INTO u SELECT (SELECT string_agg(md5(random()::text || i || j), '') FROM generate_series(1, 32) j), $end - interval '30 min' FROM generate_series(1, 10000) i");
+	sql("SELECT aion.advance_watermark('u', $end); SELECT aion.sync('u'); SELECT aion.destage('u')");
+	wait_until($node, "SELECT count(*) = 0 FROM u WHERE at < $end - interval '1 hour'", "what ended an hour before hour $hour is purged");
+	$kb{$hour} = sql($toast);
+}
+cmp_ok($kb{3}, '>', 8 * 1024, 'blocks are not small');
+# Line pointers that only VACUUM frees cost a page a quarter of what it holds.
+cmp_ok($kb{10}, '<', 2 * $kb{3}, "blocks of ten hours take hardly more pages than those of three ($kb{3} kB, $kb{10} kB)");
+
 $_->close for $session, $owner;
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:|deadlock detected/, 'no assertion failed, no deadlock');
