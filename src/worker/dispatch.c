@@ -242,12 +242,12 @@ update_hold(SchedView *view, int64 now)
 {
 	ViewHold   *hold = &view->hold;
 
-	if (now >= hold->until)
+	if (hold->since != 0 && hold->tried != EVENT_TIME_NEVER && now >= hold->until)
 	{
 		/* no lock is waited for that long */
-		if (hold->tried != EVENT_TIME_NEVER && control_job_runs(view->def.view, hold->tried, HOLD_SHORTEST / 1000))
+		if (control_job_runs(view->def.view, hold->tried, HOLD_SHORTEST / 1000))
 			hold->since = 0;
-		else if (hold->tried != EVENT_TIME_NEVER)
+		else
 			hold->until = now + HOLD_SHORTEST;
 	}
 	hold->closed = hold->since != 0 && now < hold->until;
