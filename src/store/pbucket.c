@@ -192,6 +192,8 @@ insert_block(PBucketWriter *writer, const BlockOutputRow *row, bytea *data)
 	values[5] = Int32GetDatum(row->raw_bytes);
 	values[6] = PointerGetDatum(data);
 	tuple = heap_form_tuple(RelationGetDescr(writer->blocks), values, isnull);
+	/* the row takes a page at most, as a small block stays in it */
+	room_make(writer->blocks, 1, NULL);
 	/* a page takes four pieces of a value; three, once line pointers of earlier ones are in the way */
 	room_make(writer->toast, VARSIZE(data) / (BLCKSZ / 4 * 3) + 1, NULL);
 	simple_heap_insert(writer->blocks, tuple);
@@ -347,6 +349,7 @@ pbucket_delete(Relation blocks, HeapTuple row)
 {
 	note_toast(row_data(row));
 	simple_heap_delete(blocks, &row->t_self);
+	room_note(blocks, ItemPointerGetBlockNumber(&row->t_self));
 }
 
 /* Reads the events of one block and packs them again, through "add". */
