@@ -130,8 +130,6 @@ remove_chunks(StreamSlot *slot, MBucket *bucket, Chunk **chunks, int n, Relation
 		CHECK_FOR_INTERRUPTS();
 		store_yield();
 		delete_tuple(journal, &tid);
-		if (chunks[i]->length > BLCKSZ)
-			room_note_lost(journal, chunks[i]->length);
 	}
 	for (int i = 0; i < n;)
 	{

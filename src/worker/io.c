@@ -93,13 +93,6 @@ typedef struct StreamMemory
 static HTAB *memories = NULL;
 static MemoryContext io_context = NULL;
 
-/* The earlier of two waiting times, -1 being never. */
-static long
-sooner(long a, long b)
-{
-	return a < 0 ? b : b < 0 ? a : Min(a, b);
-}
-
 static void
 io_init(void)
 {
@@ -454,7 +447,7 @@ run_planned(IOTask *task, const PolicyJob *job, long *again)
 	if (put_off >= 0)
 	{
 		memory->retry_at = GetCurrentTimestamp() + put_off * 1000;
-		*again = sooner(*again, put_off);
+		*again = worker_sooner(*again, put_off);
 	}
 	return task->moved > 0 || put_off >= 0;
 }
@@ -515,7 +508,7 @@ io_stream_once(StreamFacts *facts)
 	MemoryContextReset(io_context);
 	MemoryContextSwitchTo(io_context);
 	again = serve_stream(facts);
-	again = sooner(again, destage_planned(facts, 1));
+	again = worker_sooner(again, destage_planned(facts, 1));
 	MemoryContextSwitchTo(caller);
 	return again;
 }
@@ -606,21 +599,21 @@ io_run_once(void)
 	staging_serve();
 	facts = control_all_facts(&n);
 	for (int i = 0; i < n; i++)
-		again = sooner(again, tend_stream(&facts[i], serve_stream));
+		again = worker_sooner(again, tend_stream(&facts[i], serve_stream));
 	PG_TRY();
 	{
-		again = sooner(again, destage_planned(facts, n));
+		again = worker_sooner(again, destage_planned(facts, n));
 		turnover_prune(facts, n);
 		failures = 0;
 	}
 	PG_CATCH();
 	{
-		again = sooner(again, worker_error(&failures));
+		again = worker_sooner(again, worker_error(&failures));
 		MemoryContextSwitchTo(io_context);
 	}
 	PG_END_TRY();
 	for (int i = 0; i < n; i++)
-		again = sooner(again, tend_stream(&facts[i], vacuum_stream));
+		again = worker_sooner(again, tend_stream(&facts[i], vacuum_stream));
 	return facts_changed(facts, n) || io_queue_waiting() ? 0 : again;
 }
 

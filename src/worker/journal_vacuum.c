@@ -25,6 +25,7 @@
 #include "store/room.h"
 #include "worker/journal_vacuum.h"
 #include "worker/table_vacuum.h"
+#include "worker/worker.h"
 
 #define LOCKED_MS 200			/* before trying again what was locked */
 #define PAUSE_US (USECS_PER_SEC / 2)	/* between two VACUUMs of one journal, at least ... */
@@ -152,5 +153,5 @@ journal_vacuum(Oid journal, int64 live)
 	/* 0: it is locked */
 	if (until_prune == 0)
 		until_prune = LOCKED_MS;
-	return again < 0 || until_prune < 0 ? Max(again, until_prune) : Min(again, until_prune);
+	return worker_sooner(again, until_prune);
 }

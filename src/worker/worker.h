@@ -72,6 +72,13 @@ extern void worker_out_of_work(void);
 /* Sleeps until the latch is set or ms (-1: for ever) have passed; resets the latch. Shows "idle". */
 extern void worker_sleep(long ms, uint32 wait_event_info);
 
+/* The shorter of two waiting times in ms, -1 being never. */
+static inline long
+worker_sooner(long a, long b)
+{
+	return a < 0 ? b : b < 0 ? a : Min(a, b);
+}
+
 /*
  * Sleeps, as nothing has been to do since idle_since. False, at once: that is limit_ms ago (or the clock
  * went back), so the worker leaves.
